@@ -424,9 +424,31 @@ func writeTraceSummary(b *strings.Builder, t *trace.Result) {
 		if p := n.Bootstrap; p != nil {
 			writeField(b, "bootstrap", fmt.Sprintf("%s %s: its bootstrap document is older than the other", p.Profile, p.Version))
 		}
+		matchLines(b, n.Match)
 		writeField(b, "others", strings.Join(n.Others, " "))
 	}
 	behindLines(b, t.Behind)
+}
+
+// matchLines prints how the files and units of a node differ from its configuration.
+func matchLines(b *strings.Builder, m *trace.Match) {
+	if m == nil {
+		return
+	}
+	writeField(b, "match", joinNonEmpty(", ", string(m.State), m.Condition.Reason, "since "+formatTime(m.Since)))
+	for _, d := range m.Differences {
+		of := ""
+		if d.Version != "" {
+			of = joinNonEmpty(" ", "as in", d.Version, d.Commit)
+		}
+		writeField(b, "", joinNonEmpty(" ", d.Path, string(d.Reason), d.Found, of))
+	}
+	if m.Others > 0 {
+		writeField(b, "", fmt.Sprintf("%d more", m.Others))
+	}
+	if len(m.Differences) == 0 && m.State != api.MatchStateMatches {
+		writeField(b, "", m.Condition.Message)
+	}
 }
 
 func commitLines(b *strings.Builder, c *trace.Commit) {

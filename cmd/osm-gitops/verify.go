@@ -33,6 +33,7 @@ type verifyFlags struct {
 	cache          string
 	keys           []string
 	withoutSecrets bool
+	match          bool
 	output         string
 	auditLog       auditLogFlags
 }
@@ -53,6 +54,9 @@ of them whether it agrees, otherwise the first difference, never a credential.
 The repository is fetched with the credentials of its ProfileSource. With --repo it is
 read from a clone, or from another place, at --revision, as in osm-gitops render.
 With --from a file of osm-gitops trace --dump is verified, which has no Secrets.
+
+With --match the node must also have reported that its files and units are still those of
+its configuration. That is the word of the node: it finds mistakes, not attackers.
 
 With --audit-log the audit log of the controller is verified instead of a node: that no
 line of it was changed, removed, inserted or moved, otherwise the first such line.
@@ -75,6 +79,7 @@ not, 2 for misuse, and 3 if the record was created by a release with another eng
 		},
 	}
 	flags.bind(cmd)
+	cmd.Flags().BoolVar(&flags.match, "match", false, "require that the node reports that its files and units are still those of its configuration")
 	flags.auditLog.bind(cmd.Flags())
 	cli.BindOutput(cmd.Flags(), &flags.output, "text", "json", "yaml")
 	return cmd
@@ -123,6 +128,9 @@ func runVerify(ctx context.Context, f verifyFlags, args []string, stdout io.Writ
 	of, err := parseVerifyTarget(args)
 	if err != nil {
 		return err
+	}
+	if f.match && of.kind != "node" {
+		return cli.Misusef("osm-gitops verify node/NAME --match", "--match has no effect on a pool: only nodes report")
 	}
 	if of.key.Namespace, err = f.access.ResolveObjectNamespace(of.kind != "node", of.key.Namespace); err != nil {
 		return err
@@ -175,6 +183,7 @@ func (f *verifyFlags) newVerifier() (v *verify.Verifier, done func(), err error)
 	v = &verify.Verifier{
 		Management: from.Management, Worker: from.Worker, Namespace: from.Namespace,
 		Engine: render.NewEngine(), Builtin: catalog.Builtin(),
+		Match:          f.match,
 		WithoutSecrets: f.withoutSecrets || f.access.From != "", // a dump has no Secrets
 	}
 	v.Check = lint.TemplateCheck(v.Engine)

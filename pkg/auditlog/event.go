@@ -39,6 +39,11 @@ const (
 	NodeJoined Kind = "NodeJoined"
 	// NodeDisputed: a node whose report contradicts the records.
 	NodeDisputed Kind = "NodeDisputed"
+	// NodeDiffers: a node that no longer has what its configuration put on it, or has stopped
+	// to report that.
+	NodeDiffers Kind = "NodeDiffers"
+	// NodeMatches: a node of which NodeDiffers is no longer true.
+	NodeMatches Kind = "NodeMatches"
 	// NodeRemoved: a node that was deleted.
 	NodeRemoved Kind = "NodeRemoved"
 	// BootFailing: a machine that reported which command of its scripts failed.

@@ -68,7 +68,7 @@ func addNodes(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 // the clients for clusters.
 func (opts *Options) nodeReconciler(deps dependencies) *nodes.Reconciler {
 	return &nodes.Reconciler{
-		Reader:    observe.Reader{Namespace: opts.Namespace, ProfileNamespaces: opts.CrossNamespaces},
+		Reader:    observe.Reader{Namespace: opts.Namespace, ProfileNamespaces: opts.CrossNamespaces, Engine: deps.engine},
 		Clock:     clock.RealClock{},
 		Retention: nodes.Retention{Age: opts.ProvenanceRetention, Max: opts.ProvenanceMax},
 		Metrics:   deps.metrics,

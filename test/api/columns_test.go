@@ -52,7 +52,7 @@ func TestColumns(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	setStatus(t, cl, np, map[string]any{"behind": "Yes", "conditions": []any{
+	setStatus(t, cl, np, map[string]any{"behind": "Yes", "match": api.NodeMatch{State: api.MatchStateDiffers, Since: metav1.Now()}, "conditions": []any{
 		metav1.Condition{Type: api.AgreedCondition, Status: metav1.ConditionTrue, Reason: "Because", Message: "so it is", LastTransitionTime: metav1.Now()},
 	}})
 	ps.Status = api.ProfileSourceStatus{
@@ -74,9 +74,9 @@ func TestColumns(t *testing.T) {
 		api.GroupVersion.Group + "/v1alpha1/namespaces/" + ns + "/profilesources": {
 			"Name osps", "Ready False", "Revision " + clusterfixture.Commit(1)[:12], "[Verified True]", "[Attempted main@sha1:" + clusterfixture.Commit(2) + "]", "[Suspended <nil>]", "[Repository " + clusterfixture.Repository + "]", "Rollout <nil>", "Age", "Status a.yaml:3: wrong",
 		},
-		api.GroupVersion.Group + "/v1alpha1/nodeprovenances?fieldSelector=spec.node.name%3Done": {
+		api.GroupVersion.Group + "/v1alpha1/nodeprovenances?fieldSelector=spec.node.name%3Done,status.match.state%3DDiffers": {
 			"Name one.0000000e", "[Node one]", "Namespace kube-system", "Pool workers", "Profile osp-x", "Version v1.0.0", "Commit " + clusterfixture.Commit(0)[:12], "Evidence Reported", "[Agreed True]",
-			"Behind Yes", "[Missing <nil>]", "[Author Ada <ada@example.com>]", "[Signature commit " + clusterfixture.Commit(0) + " by ada@example.com, ssh SHA256:x]", "[Removed <nil>]", "Age",
+			"Behind Yes", "Match Differs", "[Missing <nil>]", "[Author Ada <ada@example.com>]", "[Signature commit " + clusterfixture.Commit(0) + " by ada@example.com, ssh SHA256:x]", "[Removed <nil>]", "Age",
 		},
 	} {
 		if diff := cmp.Diff(want, row(t, c.Config, path), cmpopts.EquateEmpty()); diff != "" {

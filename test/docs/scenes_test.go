@@ -343,7 +343,11 @@ END`,
 func left() map[string]string {
 	const shards = "several controllers, each until it is stopped: TestShards of test/e2e/running runs them"
 	const beside = "needs Flux or Argo CD in the cluster: TestBesideFluxAndArgoCD of examples has the API server take the files, and TestProfilesAppliedByOthers of test/e2e/delivery applies deploy/appliers.yaml"
+	const reporting = "needs a node that reports its files: TestDailyOperations of test/e2e/operators runs the commands for one"
 	return map[string]string{
+		"docs/node-drift.md: osm-gitops get nodes --differing":                                                                                                                    reporting,
+		"docs/node-drift.md: osm-gitops verify node/workers-7c9f-4kx2p --match":                                                                                                   reporting,
+		"docs/node-drift.md: kubectl get np workers-7c9f-4kx2p.5a2d9f34 -o jsonpath='{.spec.machine.namespace}/{.spec.machine.name}'":                                             "needs machine-controller, which creates another machine",
 		"docs/flux.md: kubectl apply -f examples/flux/source.yaml -f examples/flux/profilesource.yaml":                                                                            beside,
 		"docs/flux.md: $ kubectl apply -f deploy/appliers.yaml":                                                                                                                   beside,
 		"docs/recovery.md: kubectl -n kube-system patch profilesource platform --type merge -p '{\"spec\":{\"git\":{\"url\":\"https://git.example.com/new/osps.git\"}}}'":         "TestRepositoryMoved of test/e2e/running moves a repository; that of the page does not exist",

@@ -66,6 +66,7 @@ func (w *world) story(address string) *testenv.Process {
 		"osp-ubuntu-example.yaml": w.profile("osp-ubuntu-example", version("v1.1.0", gauge, "fs.inotify.max_user_watches = 2097152")...),
 	})
 	w.join("shop/web-eu", w.served("shop/web-eu", "v1.1.0"), "", "web-eu-7c9f4-b6c7d", "web-eu-7c9f4-h8j9k", "web-eu-7c9f4-p2q3r", "web-eu-7c9f4-t5v6w")
+	w.differs("web-eu-7c9f4-h8j9k")
 	w.join("research/batch", w.served("research/batch", "v1.1.0"), "", "batch-58cc7-k7m8n")
 
 	other, otherVersion := "osp-hostile", "v6.6.6"
@@ -153,6 +154,8 @@ func (w *world) paths() map[string]string {
 		"commit-hostile": "/commits/" + w.commits["hostile"],
 		"node":           "/nodes/web-eu-7c9f4-b6c7d",
 		"node-verified":  "/nodes/web-eu-7c9f4-b6c7d?verify=1",
+		"node-differs":   "/nodes/web-eu-7c9f4-h8j9k",
+		"differing":      "/nodes?state=Differing",
 		"node-hostile":   "/nodes/web-eu-7c9f4-z9z9z",
 		"node-inferred":  "/nodes/batch-58cc7-d5f6g",
 		"search":         "/search?q=web",
@@ -226,7 +229,7 @@ func TestPages(t *testing.T) {
 // screenshot is the path of a screenshot, or "" if none is written.
 func (w *world) screenshot(name, variant string) string {
 	shown := map[string]bool{
-		"changes light": true, "fleet light": true, "fleet dark": true, "fleet phone": true, "commit light": true, "node light": true, "node phone": true,
+		"changes light": true, "fleet light": true, "fleet dark": true, "fleet phone": true, "commit light": true, "node light": true, "node phone": true, "node-differs light": true,
 	}
 	if dir := os.Getenv("OSM_SCREENSHOTS"); dir != "" { // all of them, to look at
 		return filepath.Join(dir, name+"-"+variant+".png")
@@ -340,6 +343,8 @@ var says = map[string][]string{
 	"commit-hostile": {"web-eu-7c9f4-f4a1l", "stage Setup, attempt 3", "/opt/bin/setup:4711, exit status 22", "<img src=x onerror=alert(1)>[31mMallory", "<script>alert(6)</script>", "<img src=x onerror=alert(2)>.yaml"},
 	"node":           {"was provisioned from osp-ubuntu-example v1.1.0", "by Ben Okafor", "Reported", "Behind", "Verification"},
 	"node-verified":  {"Everything was rendered again from the repository, and agrees.", "OSP"},
+	"node-differs":   {"Files on the node", "/etc/sysctl.d/90-kubernetes.conf", "Content 5f70bf18a086", "/etc/systemd/system/kubelet.service.d/local.conf", "DropIn", "Mode", "2 more", "Edited since", "it finds mistakes, not attackers"},
+	"differing":      {"web-eu-7c9f4-h8j9k", "Differs"},
 	"node-hostile":   {"<script>alert(5)</script>[2J", "<img src=x onerror=alert(1)>[31mMallory"},
 	"node-inferred":  {"Inferred", "most likely"},
 	"search":         {"web-us-5d8b6-q7w2z", "shop/web-eu"},

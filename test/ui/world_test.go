@@ -26,6 +26,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/pkg/render/manifest"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 	"github.com/osm-gitops/osm-gitops/test/permissions"
 	"github.com/osm-gitops/osm-gitops/test/program"
@@ -133,6 +134,10 @@ func (w *world) profile(name string, replace ...string) string {
 	b, err := os.ReadFile(filepath.Join(w.root, "examples", "repository", "profiles", name+".yaml"))
 	w.must(err)
 	text := string(b)
+	if name == "osp-ubuntu-example" { // its nodes report their files
+		replace = append(replace, "    - path: /etc/sysctl.d/90-kubernetes.conf\n", "    - path: "+manifest.Path+"\n      content:\n        inline:\n          data: |\n            "+
+			strings.ReplaceAll(strings.TrimSpace(reported.Encode()), "\n", "\n            ")+"\n    - path: /etc/sysctl.d/90-kubernetes.conf\n")
+	}
 	for i := 0; i < len(replace); i += 2 {
 		if !strings.Contains(text, replace[i]) {
 			w.t.Fatalf("%s does not hold %q", name, replace[i])
@@ -252,6 +257,37 @@ func (w *world) join(pool string, says *corev1.Secret, providerID string, names 
 			return w.client.Get(w.t.Context(), client.ObjectKey{Name: lineage.ProvenanceName(n, node.UID)}, &api.NodeProvenance{})
 		})
 	}
+}
+
+// reported is the manifest of nodes with the example's profile.
+var reported = manifest.Manifest{
+	Config: "{{ .Provenance.ConfigDigest }}",
+	Files: []manifest.File{
+		{Path: "/etc/containerd/config.toml", Mode: 0o600, Owner: "root:root"},
+		{Path: "/etc/sysctl.d/90-kubernetes.conf", Digest: strings.Repeat("0a", 32), Mode: 0o644, Owner: "root:root"},
+	},
+	Units: []manifest.Unit{{Name: "kubelet.service", State: manifest.Enabled}},
+}
+
+// differs has a node report that it does not match its configuration, as its script does.
+func (w *world) differs(name string) {
+	w.t.Helper()
+	node := &corev1.Node{}
+	w.must(w.client.Get(w.t.Context(), client.ObjectKey{Name: name}, node))
+	text := fmt.Sprintf(`{"v":1,"config":%q,"state":"Differs","time":%q,"differences":[{"path":"/etc/sysctl.d/90-kubernetes.conf","reason":"Content","found":"5f70bf18a086"},`+
+		`{"path":"/etc/systemd/system/kubelet.service.d/local.conf","reason":"DropIn"},{"path":"/etc/containerd/config.toml","reason":"Mode"}],"others":2}`,
+		node.Labels[api.LabelConfig], time.Now().UTC().Format(time.RFC3339))
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{api.AnnotationMatch: text}}})
+	w.must(err)
+	w.must(w.client.Patch(w.t.Context(), node, client.RawPatch(types.MergePatchType, body)))
+	w.until(name+" is said to differ", func() error {
+		np := &api.NodeProvenance{}
+		err := w.client.Get(w.t.Context(), client.ObjectKey{Name: lineage.ProvenanceName(name, node.UID)}, np)
+		if err == nil && (np.Status.Match == nil || len(np.Status.Match.Differences) != 3) {
+			err = fmt.Errorf("it has %+v", np.Status.Match)
+		}
+		return err
+	})
 }
 
 // fails makes a machine of a set that reports that its script fails, as a machine does.

@@ -56,9 +56,16 @@ type ProvenanceSummary struct {
 	Evidence          api.Evidence
 	Behind            api.Behind
 	Disputed          bool
-	Created           metav1.Time // of the machine
+	Match             api.MatchState // "" if it has not reported
+	Created           metav1.Time    // of the machine
 	Joined            metav1.Time
 	Removed           *metav1.Time
+}
+
+// Differs reports whether the node reports that it does not match its configuration, or has stopped
+// reporting.
+func (s ProvenanceSummary) Differs() bool {
+	return s.Match == api.MatchStateDiffers || s.Match == api.MatchStateNotReported
 }
 
 // Read reads all objects. Kinds that the user cannot read, or that the cluster does not
@@ -177,6 +184,9 @@ func summaryOf(np *api.NodeProvenance) ProvenanceSummary {
 		Record: np.Name, Node: np.Spec.Node.Name, UID: string(np.Spec.Node.UID),
 		Pool:     np.Spec.Pool.Namespace + "/" + np.Spec.Pool.Name,
 		Evidence: np.Spec.Evidence, Behind: np.Status.Behind, Created: np.Spec.Machine.Created, Joined: np.Spec.Node.Joined, Removed: np.Status.Removed,
+	}
+	if m := np.Status.Match; m != nil {
+		s.Match = m.State
 	}
 	if c := np.Spec.Configuration; c != nil {
 		s.Digest, s.Profile, s.Version, s.Commit = c.InputDigest, c.Profile, c.Version, c.Commit

@@ -211,6 +211,7 @@ func (w *resultBuilder) addNodeStep() {
 		step.addDetail("reported commit", r.Commit)
 	}
 	w.copyAgreement()
+	w.copyMatch()
 }
 
 // copyAgreement copies the controller's comparison of the node report with the records.
@@ -223,6 +224,24 @@ func (w *resultBuilder) copyAgreement() {
 		return
 	}
 	w.setAgreed(c.Status, c.Reason, c.Message)
+}
+
+// copyMatch copies what the controller concluded from the node's report about its files.
+func (w *resultBuilder) copyMatch() {
+	if w.np == nil || w.np.Status.Match == nil {
+		return
+	}
+	m := &Match{NodeMatch: *w.np.Status.Match.DeepCopy()}
+	for i := range m.Differences { // a snapshot is not validated
+		d := &m.Differences[i]
+		d.Path, d.Reason = clean(d.Path), api.DifferenceReason(clean(string(d.Reason)))
+		d.Found, d.Version, d.Commit = clean(d.Found), clean(d.Version), clean(d.Commit)
+	}
+	m.State, m.Config = api.MatchState(clean(string(m.State))), clean(m.Config)
+	if c := apimeta.FindStatusCondition(w.np.Status.Conditions, api.MatchesCondition); c != nil {
+		m.Condition = Agreement{Status: c.Status, Reason: clean(c.Reason), Message: clean(c.Message)}
+	}
+	w.Node.Match = m
 }
 
 // compareNodeReport compares a node's current report with the records if the controller's

@@ -154,6 +154,9 @@ type Node struct {
 	Agreed *Agreement `json:"agreed,omitempty"`
 	// Reported is what the node says of itself, or said last.
 	Reported *api.NodeReport `json:"reported,omitempty"`
+	// Match is whether it still has what its configuration put on it; nil if it has not reported
+	// that.
+	Match *Match `json:"match,omitempty"`
 	// Joined is when the Node was created, Removed when it was noticed to be gone.
 	Joined  metav1.Time  `json:"joined"`
 	Removed *metav1.Time `json:"removed,omitempty"`
@@ -167,11 +170,19 @@ type Node struct {
 	Others []string `json:"others,omitempty"`
 }
 
-// Agreement is the condition Agreed of a NodeProvenance.
+// Agreement is a condition of a NodeProvenance.
 type Agreement struct {
 	Status  metav1.ConditionStatus `json:"status"`
 	Reason  string                 `json:"reason"`
 	Message string                 `json:"message,omitempty"`
+}
+
+// Match is the comparison of a node's files and units with its configuration, as the node reports
+// it, and the condition Matches of its NodeProvenance.
+type Match struct {
+	api.NodeMatch `json:",inline"`
+
+	Condition Agreement `json:"condition"`
 }
 
 // Commit is the origin of a profile.

@@ -3,6 +3,7 @@ package verify
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -237,4 +238,37 @@ func (s *target) compareWindowWithIntervals() *Difference {
 		}
 	}
 	return newDifference("spec.window", 0, "a time at which the pool had this configuration", w.Until.UTC().Format(time.RFC3339))
+}
+
+// checkMatch checks that a node reports that it has what its configuration put on it. The proof is
+// the node's own word.
+func checkMatch(np *api.NodeProvenance) Check {
+	check := Check{Thing: ThingNodeFiles, Name: np.Spec.Node.Name}
+	c := apimeta.FindStatusCondition(np.Status.Conditions, api.MatchesCondition)
+	m := np.Status.Match
+	switch {
+	case c == nil || m == nil:
+		return check.asUnproven("the node has not reported yet")
+	case np.Status.Removed != nil:
+		return check.asUnproven("the node was deleted")
+	case c.Status == metav1.ConditionUnknown:
+		return check.asUnproven("%s", c.Message)
+	case c.Status == metav1.ConditionTrue:
+		check.Note = "the node reports that it has the files and units of its configuration"
+		return check.withDifference(nil)
+	case len(m.Differences) == 0:
+		return check.withDifference(newDifference("status.match", 0, string(api.MatchStateMatches), string(m.State)))
+	}
+	d := m.Differences[0]
+	found := string(d.Reason)
+	if d.Found != "" {
+		found += " " + d.Found
+	}
+	if d.Version != "" {
+		found += ", as in " + d.Version
+	}
+	if more := len(m.Differences) - 1 + int(m.Others); more > 0 {
+		found += fmt.Sprintf(", and %d more differences", more)
+	}
+	return check.withDifference(newDifference(d.Path, 0, "what its configuration has", found))
 }

@@ -14,6 +14,7 @@ type Thing string
 // Things in the order of the report.
 const (
 	ThingNodeProvenance Thing = "NodeProvenance"
+	ThingNodeFiles      Thing = "node's files"
 	ThingRecord         Thing = "record"
 	ThingSettings       Thing = "settings"
 	ThingRepository     Thing = "repository"
@@ -23,7 +24,7 @@ const (
 	ThingSecret         Thing = "Secret"
 )
 
-var order = []Thing{ThingNodeProvenance, ThingRecord, ThingSettings, ThingRepository, ThingSignature, ThingOSP, ThingOSC, ThingSecret}
+var order = []Thing{ThingNodeProvenance, ThingNodeFiles, ThingRecord, ThingSettings, ThingRepository, ThingSignature, ThingOSP, ThingOSC, ThingSecret}
 
 // Result is the result of a comparison.
 type Result string
@@ -142,7 +143,7 @@ func (r *Report) cleanSortAndSetVerdict() {
 			if wrong[0] == string(ThingSettings) {
 				verb = "are missing"
 			}
-		case wrong[0] == string(ThingSettings):
+		case wrong[0] == string(ThingSettings), wrong[0] == string(ThingNodeFiles):
 			verb = "differ"
 		}
 		r.Verdict = wrong[0] + " " + verb

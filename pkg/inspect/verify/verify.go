@@ -42,6 +42,8 @@ type Verifier struct {
 	// FollowedOnly restricts fetching to the repositories of ProfileSources, for a process
 	// that others can make verify records that they wrote (security.md 9).
 	FollowedOnly bool
+	// Match requires that a node reports that it still has what its configuration put on it.
+	Match bool
 	// WithoutSecrets omits the Secrets, for users who cannot read them.
 	WithoutSecrets bool
 }
@@ -79,6 +81,9 @@ func (v *Verifier) Node(ctx context.Context, name string) (*Report, error) {
 		node: np, live: live, pool: types.NamespacedName{Namespace: np.Spec.Pool.Namespace, Name: np.Spec.Pool.Name},
 	}
 	report := &Report{Subject: "node/" + np.Spec.Node.Name}
+	if v.Match {
+		report.addOrMerge(checkMatch(np))
+	}
 	c := np.Spec.Configuration
 	if c == nil {
 		report.addOrMerge(Check{Thing: ThingNodeProvenance, Name: np.Name}.asUnproven("the evidence is %s: %s", np.Spec.Evidence, redact.PrintableLine(np.Spec.Explanation)))

@@ -483,6 +483,46 @@ func TestReportsOfTwoMachinesWithOneName(t *testing.T) {
 	})
 }
 
+// A controller that ends between a report and its status loses nothing. What it wrote to the audit log
+// before, it can only repeat with the same id.
+func TestControllerEndsBeforeTheStatus(t *testing.T) {
+	f := newFixture(t)
+	f.start()
+	m := f.machine("pool-1-a")
+	f.eventually("the report", exists)
+	f.refuse.Store(1000)
+	f.sends(m.Name, f.entry(m.Name))
+	audited := func() map[string]bool {
+		text, err := os.ReadFile(f.log)
+		f.do(err)
+		ids := map[string]bool{}
+		for line := range strings.Lines(string(text)) {
+			var e auditlog.Event
+			f.do(json.Unmarshal([]byte(line), &e))
+			if e.Kind == auditlog.BootFailing {
+				ids[e.ID()] = true
+			}
+		}
+		return ids
+	}
+	f.eventually("the entry of the audit log", func(*api.BootReport) error {
+		if len(audited()) == 0 {
+			return errors.New("there is none")
+		}
+		return nil
+	})
+	f.stop()
+	f.sends(m.Name, f.entry(m.Name, func(e *api.MachineBoot) { e.Attempt = 2 }))
+	f.refuse.Store(0)
+	f.start()
+	if got := f.concluded(1)[0]; got.Attempt != 2 || got.Cause == nil || got.Cause.Line == 0 {
+		t.Errorf("concluded %+v", got)
+	}
+	if ids := audited(); len(ids) != 1 {
+		t.Errorf("the audit log has entries %v", ids)
+	}
+}
+
 // The failure of a version remains after its machine is deleted, also for a controller that starts
 // again, until a machine joins with that version.
 func TestFailureOutlivesItsMachine(t *testing.T) {

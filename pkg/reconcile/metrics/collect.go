@@ -24,7 +24,7 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	d := m.descs
 	for _, desc := range []*prometheus.Desc{
 		d.sourceInfo, d.sourceLastFetch, d.windowOpen, d.poolInfo, d.poolReady, d.poolRejected, d.poolUserData, d.poolLimit, d.poolTokenEnds, d.poolNodeEnds, d.clusterUp, d.webhookEnds,
-		d.nodesByEvidence, d.nodesDisputed, d.records,
+		d.nodesByEvidence, d.nodesDisputed, d.nodesDiffering, d.records,
 	} {
 		to <- desc
 	}

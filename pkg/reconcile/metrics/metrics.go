@@ -37,7 +37,8 @@ type descs struct {
 	poolInfo, poolReady, poolRejected, poolUserData *prometheus.Desc
 	poolLimit, poolTokenEnds, poolNodeEnds          *prometheus.Desc
 	clusterUp, webhookEnds                          *prometheus.Desc
-	nodesByEvidence, nodesDisputed, records         *prometheus.Desc
+	nodesByEvidence, nodesDisputed, nodesDiffering  *prometheus.Desc
+	records                                         *prometheus.Desc
 }
 
 // SourceState is the reported state of a ProfileSource.
@@ -81,7 +82,7 @@ func New() *Metrics {
 			poolInfo: poolInfo.desc(), poolReady: poolReady.desc(), poolRejected: poolRejected.desc(),
 			poolUserData: poolUserData.desc(), poolLimit: poolLimit.desc(), poolTokenEnds: poolTokenEnds.desc(), poolNodeEnds: poolNodeEnds.desc(),
 			clusterUp: clusterUp.desc(), webhookEnds: webhookEnds.desc(),
-			nodesByEvidence: nodesRecorded.desc(), nodesDisputed: nodesDisputed.desc(), records: records.desc(),
+			nodesByEvidence: nodesRecorded.desc(), nodesDisputed: nodesDisputed.desc(), nodesDiffering: nodesDiffering.desc(), records: records.desc(),
 		},
 		provenance: newProvenance(), auditLog: newAuditLogCounts(),
 		// A request to an unchanged repository takes milliseconds, a first clone minutes.

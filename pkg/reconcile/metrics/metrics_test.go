@@ -71,8 +71,8 @@ func full() *Metrics {
 	m.ObserveRender(time.Millisecond)
 	m.RegisterNodes(func() []NodeCount {
 		return []NodeCount{
-			{Evidence: "Reported", Behind: "No", Count: 3}, {Evidence: "Reported", Behind: "No", Disputed: true, Count: 1},
-			{Evidence: "Inferred", Behind: "Yes", Count: 2}, {Evidence: "Inferred", Behind: "Yes", Disputed: true, Gone: true, Count: 5},
+			{Evidence: "Reported", Behind: "No", Count: 3}, {Evidence: "Reported", Behind: "No", Disputed: true, Differing: "Edited", Count: 1},
+			{Evidence: "Inferred", Behind: "Yes", Count: 2}, {Evidence: "Inferred", Behind: "Yes", Disputed: true, Differing: "Edited", Gone: true, Count: 5},
 		}
 	})
 	m.ProvenanceReady(true)
@@ -139,6 +139,10 @@ func TestSeries(t *testing.T) {
 		`osm_gitops_node_provenances_held 7`,
 		`osm_gitops_node_provenances{node="gone"} 5`,
 		`osm_gitops_node_provenances{node="there"} 6`,
+		`osm_gitops_nodes_differing{reason="Disabled"} 0`,
+		`osm_gitops_nodes_differing{reason="Edited"} 1`,
+		`osm_gitops_nodes_differing{reason="NotReported"} 0`,
+		`osm_gitops_nodes_differing{reason="OtherVersion"} 0`,
 		`osm_gitops_nodes_disputed 1`,
 		`osm_gitops_nodes{behind="No",evidence="Reported"} 4`,
 		`osm_gitops_nodes{behind="Yes",evidence="Inferred"} 2`,

@@ -1,12 +1,18 @@
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
 
 // NodeCount is the number of NodeProvenances with equal labels.
 type NodeCount struct {
 	Evidence, Behind string
-	Disputed, Gone   bool
-	Count            int
+	// Differing is the reason why the node does not match its configuration, "" if it does.
+	Differing      string
+	Disputed, Gone bool
+	Count          int
 }
 
 // provenance counts changes of NodeProvenances.
@@ -60,6 +66,7 @@ func (m *Metrics) collectNodes(gauge func(*prometheus.Desc, float64, ...string),
 	type known struct{ evidence, behind string }
 	nodes := map[known]int{}
 	there, gone, disputed := 0, 0, 0
+	differing := map[string]int{api.ReasonEdited: 0, api.ReasonDisabled: 0, api.ReasonOtherVersion: 0, api.ReasonNotReported: 0}
 	for _, c := range counts {
 		if c.Gone {
 			gone += c.Count
@@ -70,6 +77,9 @@ func (m *Metrics) collectNodes(gauge func(*prometheus.Desc, float64, ...string),
 		if c.Disputed {
 			disputed += c.Count
 		}
+		if c.Differing != "" {
+			differing[c.Differing] += c.Count
+		}
 	}
 	for k, n := range nodes {
 		if n > 0 {
@@ -77,6 +87,9 @@ func (m *Metrics) collectNodes(gauge func(*prometheus.Desc, float64, ...string),
 		}
 	}
 	gauge(m.descs.nodesDisputed, float64(disputed))
+	for reason, n := range differing {
+		gauge(m.descs.nodesDiffering, float64(n), reason)
+	}
 	gauge(m.descs.records, float64(there), "there")
 	gauge(m.descs.records, float64(gone), "gone")
 }

@@ -46,6 +46,7 @@ var (
 
 	nodesRecorded     = Metric{prefix + "nodes", "gauge", "existing nodes with a NodeProvenance, by evidence, and if they lack their pool's version", []string{"evidence", "behind"}}
 	nodesDisputed     = Metric{prefix + "nodes_disputed", "gauge", "existing nodes whose report disagrees with the records", nil}
+	nodesDiffering    = Metric{prefix + "nodes_differing", "gauge", "existing nodes that report that they no longer have what their configuration put on them, or have stopped reporting, by reason", []string{"reason"}}
 	records           = Metric{prefix + "node_provenances", "gauge", "NodeProvenances of existing and deleted nodes", []string{"node"}}
 	dropped           = Metric{prefix + "node_provenances_dropped_total", "counter", "deleted NodeProvenances, which were too old or too many", nil}
 	provenancesStored = Metric{prefix + "node_provenances_held", "gauge", "too old or too many NodeProvenances that wait for the audit log", nil}
@@ -72,7 +73,7 @@ func AllMetrics() []Metric {
 	return []Metric{
 		sourceInfo, sourceLastFetch, sourceFetch, sourceFailures, windowOpen,
 		poolInfo, poolReady, poolRejected, poolUserData, poolLimit, poolTokenEnds, poolNodeEnds,
-		nodesRecorded, nodesDisputed, records, dropped, provenancesStored, provenanceOn,
+		nodesRecorded, nodesDisputed, nodesDiffering, records, dropped, provenancesStored, provenanceOn,
 		boots, bootSeconds,
 		auditLogLines, auditLogErrors, auditLogWaiting, auditLogLost,
 		rotations, unsent, renderSec, clusterUp, webhookEnds,

@@ -23,6 +23,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/drift"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/nodecache"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/observe"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
@@ -63,25 +64,26 @@ type Reconciler struct {
 // Reconcile updates the NodeProvenances of all nodes with one name: the node that has it
 // now, and those that had it before.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	err := r.reconcile(ctx, req)
+	next, err := r.reconcile(ctx, req)
 	if errors.Is(err, errAuditPending) || errors.Is(err, errAgain) { // the audit log has reported it, or there is nothing to report
 		return ctrl.Result{RequeueAfter: wait.Jitter(later, 1)}, nil
 	}
-	return ctrl.Result{}, err
+	return ctrl.Result{RequeueAfter: next}, err
 }
 
-func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) error {
+// reconcile returns the time until a node that does not report has to be handled again; 0 for never.
+func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Duration, error) {
 	node := kubeclient.Metadata(nodecache.NodeKind)
 	there, err := kubeclient.Find(ctx, r.Worker, types.NamespacedName{Name: req.Name}, node)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if !there {
 		node = nil
 	}
 	known, err := r.ProvenancesOf(ctx, req.Name)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var own *api.NodeProvenance
 	var unkept error
@@ -97,39 +99,46 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) error {
 				unkept, err = err, nil
 			}
 			if err != nil {
-				return err
+				return 0, err
 			}
 		}
 	}
 	if node == nil || !node.DeletionTimestamp.IsZero() {
-		return unkept
+		return 0, unkept
 	}
 	var pool lineage.Timeline
 	whole := false
 	if own == nil {
 		if own, pool, err = r.createProvenance(ctx, node); err != nil {
-			return err
+			return 0, err
 		}
 		if own == nil {
-			return unkept
+			return 0, unkept
 		}
 		whole = true
 	}
-	// A node can change its own labels at any rate, and must not cause as many writes.
-	if !whole && r.isReportOrNameChanged(node, own) && !r.reports.allow(node.UID, r.Clock.Now()) {
-		return errAgain
+	target := statusTarget{own, whole, pool}
+	match, unmatched := r.observeMatch(ctx, node, target)
+	// A node can change its own labels and annotation at any rate, and must not cause as many writes.
+	if !whole && (match.changed || r.isReportOrNameChanged(node, own)) && !r.reports.allow(node.UID, r.Clock.Now()) {
+		return 0, errAgain
+	}
+	// One mistake can concern every node.
+	if !whole && match.changed && !r.pace.TryAccept() {
+		return 0, errAgain
 	}
 	if err := r.annotateProvenanceName(ctx, node, own.Name); err != nil {
-		return err
+		return 0, err
 	}
-	if err := r.updateStatus(ctx, node, statusTarget{own, whole, pool}); err != nil {
-		return err
+	if err := r.updateStatus(ctx, node, target, match); err != nil {
+		return 0, err
 	}
-	return unkept
+	return match.next, errors.Join(unkept, unmatched)
 }
 
-// errAgain reports that a node's report was handled recently: root on the node can change
-// it at any rate, and each change would cause a write, an event and an audit log entry.
+// errAgain reports that a node's report was handled recently, or that of many nodes: root on a
+// node can change it at any rate, and each change would cause a write, an event and an audit log
+// entry.
 var errAgain = errors.New("the node changed what it says again")
 
 // isReportOrNameChanged reports whether a node's report differs from the last one that was compared, or
@@ -284,7 +293,7 @@ func (r *Reconciler) annotateProvenanceName(ctx context.Context, node *metav1.Pa
 
 // updateStatus writes the parts of a status that are missing or outdated, except for
 // Behind, see behind.go. Missing audit log entries are written first.
-func (r *Reconciler) updateStatus(ctx context.Context, node *metav1.PartialObjectMetadata, np statusTarget) error {
+func (r *Reconciler) updateStatus(ctx context.Context, node *metav1.PartialObjectMetadata, np statusTarget, match *observedMatch) error {
 	report := lineage.ReportOf(node)
 	before := apimeta.FindStatusCondition(np.Status.Conditions, api.AgreedCondition)
 	against, err := r.MachineContradiction(ctx, node, np.NodeProvenance)
@@ -292,7 +301,7 @@ func (r *Reconciler) updateStatus(ctx context.Context, node *metav1.PartialObjec
 		return err
 	}
 	judged := before != nil && sameReport(np.Status.Reported, report) && (before.Reason == api.ReasonOtherMachine) == (against != "")
-	if judged && np.Status.Behind != "" && len(r.missingAuditEntries(np.NodeProvenance)) == 0 {
+	if judged && !match.changed && np.Status.Behind != "" && len(r.missingAuditEntries(np.NodeProvenance)) == 0 {
 		return nil
 	}
 	pool := types.NamespacedName{Namespace: np.Spec.Pool.Namespace, Name: np.Spec.Pool.Name}
@@ -307,28 +316,42 @@ func (r *Reconciler) updateStatus(ctx context.Context, node *metav1.PartialObjec
 		change["behind"], change["missing"] = behindState(np.NodeProvenance, np.pool)
 	}
 	var agreed lineage.Agreement
+	var conditions []metav1.Condition
 	if !judged {
 		_, agreed = lineage.CompareReport(lineage.Observation{Report: report, Window: np.Spec.Window, Pool: np.pool})
 		if against != "" {
 			agreed = lineage.Agreement{Status: metav1.ConditionFalse, Reason: api.ReasonOtherMachine, Message: against}
 		}
-		condition := metav1.Condition{
+		conditions = append(conditions, metav1.Condition{
 			Type: api.AgreedCondition, Status: agreed.Status, Reason: agreed.Reason, Message: redact.RemoveControlChars(agreed.Message),
 			ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
-		}
-		// As for every condition, the time is that of the last change of the status.
-		if before != nil && before.Status == agreed.Status {
-			condition.LastTransitionTime = before.LastTransitionTime
-		}
-		next.Status.Conditions, next.Status.Reported = []metav1.Condition{condition}, nil
-		change["conditions"], change["reported"] = next.Status.Conditions, nil
+		})
+		next.Status.Reported, change["reported"] = nil, nil
 		if report != (api.NodeReport{}) {
 			next.Status.Reported = &report
 			change["reported"] = report
 		}
 	}
+	var matches metav1.Condition
+	if match.changed {
+		if next.Status.Match, err = r.concludeMatch(ctx, np.NodeProvenance, match); err != nil {
+			return err
+		}
+		change["match"], matches = replaceMatch(next.Status.Match), drift.Condition(next.Status.Match, match.invalid)
+		conditions = append(conditions, matches)
+	}
+	if len(conditions) > 0 {
+		if found, err := r.setConditions(ctx, np, next, conditions); err != nil || !found {
+			return err // a deleted NodeProvenance triggers it again
+		}
+		change["conditions"] = next.Status.Conditions
+	}
 	if err := r.patchWithEvents(ctx, next, np.untrimmed, change); err != nil {
 		return err
+	}
+	if matches.Status == metav1.ConditionFalse {
+		r.Recorder.Eventf(nodeReference(node), nil, corev1.EventTypeWarning, api.EventNodeDiffers, "Compare", "%s",
+			redact.Shorten(matches.Message+": see NodeProvenance "+np.Name, redact.MaxEvent))
 	}
 	if agreed.Status == metav1.ConditionFalse {
 		r.Recorder.Eventf(nodeReference(node), nil, corev1.EventTypeWarning, api.EventProvenanceDisputed, "Compare", "%s",

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -26,8 +27,12 @@ func countKeyOf(obj any) (metrics.NodeCount, bool) {
 	if !ok {
 		return metrics.NodeCount{}, false
 	}
+	differing := ""
+	if c := apimeta.FindStatusCondition(np.Status.Conditions, api.MatchesCondition); c != nil && c.Status == metav1.ConditionFalse {
+		differing = c.Reason
+	}
 	return metrics.NodeCount{
-		Evidence: string(np.Spec.Evidence), Behind: string(np.Status.Behind), Gone: np.Status.Removed != nil,
+		Differing: differing, Evidence: string(np.Spec.Evidence), Behind: string(np.Status.Behind), Gone: np.Status.Removed != nil,
 		Disputed: apimeta.IsStatusConditionFalse(np.Status.Conditions, api.AgreedCondition),
 	}, true
 }

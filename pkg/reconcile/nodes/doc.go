@@ -7,7 +7,11 @@
 // or nothing. The node's report is compared with the records of its pool, and both are
 // recorded.
 //
+// It also says whether a node still has what its configuration put on it, as the node itself
+// reports. It repairs nothing.
+//
 // Start with Reconcile in controller.go. Package observe follows a Node to its pool and
 // reads the pool's records, package lineage orders them in time and concludes, behind.go
-// updates nodes when a pool gets another version, retain.go deletes old NodeProvenances.
+// updates nodes when a pool gets another version, match.go and package drift compare a node's report
+// about its files with its configuration, retain.go deletes old NodeProvenances.
 package nodes

@@ -104,7 +104,7 @@ func (f *fleet) start() {
 	})
 	f.do(err)
 	here := observe.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
-	r := &Reconciler{Reader: observe.Reader{Management: here, Worker: here, Namespace: f.ns}, Recorder: f.events, Clock: f.clock, Retention: f.keep, Metrics: f.metrics}
+	r := &Reconciler{Reader: observe.Reader{Management: here, Worker: here, Namespace: f.ns, Engine: render.NewEngine()}, Recorder: f.events, Clock: f.clock, Retention: f.keep, Metrics: f.metrics}
 	if f.journal != nil {
 		r.AuditLog = f.journal
 	}
@@ -163,7 +163,11 @@ func (f *fleet) version(pool *machines.MachineDeployment, version string) render
 // archived as reconcile/pools does it.
 func (f *fleet) serve(pool *machines.MachineDeployment, version string) render.Record {
 	f.t.Helper()
-	rec := f.version(pool, version)
+	return f.serveRecord(pool, f.version(pool, version))
+}
+
+func (f *fleet) serveRecord(pool *machines.MachineDeployment, rec render.Record) render.Record {
+	f.t.Helper()
 	text, err := json.Marshal(rec)
 	f.do(err)
 	replaces := ""

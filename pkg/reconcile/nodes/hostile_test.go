@@ -81,15 +81,7 @@ func TestFlapping(t *testing.T) {
 	f.start()
 	node := f.join(f.machine(pool), says(rec))
 	np := f.provenance(node)
-	f.eventually(func() error { // quiet
-		before := f.writes.Load()
-		time.Sleep(300 * time.Millisecond)
-		if n := f.writes.Load() - before; n > 0 {
-			return fmt.Errorf("%d writes", n)
-		}
-		return nil
-	})
-	f.writes.Store(0)
+	f.quiet()
 	for i := range 40 {
 		body := fmt.Sprintf(`{"metadata":{"labels":{%q:"%012x"},"annotations":{%q:null}}}`, api.LabelConfig, i, api.AnnotationProvenance)
 		f.do(f.client.Patch(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, client.RawPatch(types.MergePatchType, []byte(body))))

@@ -14,6 +14,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/drift"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/nodecache"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
@@ -51,12 +52,32 @@ func (r *Reconciler) missingAuditEntries(np *api.NodeProvenance) []auditlog.Even
 			out = append(out, f)
 		}
 	}
+	if f, ok := matchEvent(np, has.Match != ""); ok && f.ID() != has.Match {
+		out = append(out, f)
+	}
 	if np.Status.Removed != nil {
 		if f := nodeEvent(np, auditlog.NodeRemoved, ""); f.ID() != has.Removed {
 			out = append(out, f)
 		}
 	}
 	return out
+}
+
+// matchEvent returns the entry that a status calls for: that the node differs or is silent, or that
+// it matches after such an entry.
+func matchEvent(np *api.NodeProvenance, after bool) (auditlog.Event, bool) {
+	m := np.Status.Match
+	if m == nil {
+		return auditlog.Event{}, false
+	}
+	kind := auditlog.NodeDiffers
+	switch m.State {
+	case api.MatchStateMatches:
+		kind = auditlog.NodeMatches
+	case api.MatchStateNotSupported:
+		return auditlog.Event{}, false
+	}
+	return nodeEvent(np, kind, fmt.Sprintf("/%s/%s", formatTime(m.Since.Time), m.State)), kind == auditlog.NodeDiffers || after
 }
 
 // nodeEvent returns an entry about a node without details.
@@ -92,6 +113,8 @@ func (r *Reconciler) storeEvents(ctx context.Context, np *api.NodeProvenance, wh
 			noted.Joined = id
 		case auditlog.NodeDisputed:
 			noted.Disputed = id
+		case auditlog.NodeDiffers, auditlog.NodeMatches:
+			noted.Match = id
 		case auditlog.NodeRemoved:
 			noted.Removed = id
 		}
@@ -117,6 +140,10 @@ func addDetails(f *auditlog.Event, np, now *api.NodeProvenance) {
 		}
 		f.Since, f.Reason, f.Message = formatTime(agreed.LastTransitionTime.Time), agreed.Reason, redact.RemoveControlChars(agreed.Message)
 		f.Reported = auditReport(now.Status.Reported)
+	case auditlog.NodeDiffers, auditlog.NodeMatches:
+		m := now.Status.Match
+		f.Since, f.Message = formatTime(m.Since.Time), drift.Describe(m, len(m.Differences))
+		f.Reason = drift.Condition(m, nil).Reason
 	case auditlog.NodeRemoved:
 		f.Since = formatTime(now.Status.Removed.Time)
 	default:

@@ -185,6 +185,7 @@ var nodeChanged = predicate.Funcs{
 		return was.GetUID() != is.GetUID() || lineage.ReportOf(was) != lineage.ReportOf(is) ||
 			was.GetLabels()[api.LabelOwnedBy] != is.GetLabels()[api.LabelOwnedBy] ||
 			was.GetAnnotations()[api.AnnotationMachine] != is.GetAnnotations()[api.AnnotationMachine] ||
+			was.GetAnnotations()[api.AnnotationMatch] != is.GetAnnotations()[api.AnnotationMatch] ||
 			was.GetAnnotations()[api.AnnotationProvenance] != is.GetAnnotations()[api.AnnotationProvenance] && !namesProvenance(is)
 	},
 }

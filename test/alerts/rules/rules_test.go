@@ -159,6 +159,7 @@ var good = map[string]string{
 	`osm_gitops_boots_total{pool="shop/web",version="v1.0.0",outcome="Failing"}`:                                               "2x480",
 	`osm_gitops_boots_total{pool="shop/web",version="v1.0.0",outcome="Joined"}`:                                                "5+1x479",
 	`osm_gitops_nodes_disputed`:                               "0x480",
+	`osm_gitops_nodes_differing{reason="Edited"}`:             "0x480",
 	`osm_gitops_node_provenance_ready{namespace="n",pod="a"}`: "1x480",
 	`osm_gitops_node_provenance_ready{namespace="n",pod="b"}`: "0x480", // it does not lead
 	`osm_gitops_audit_log_errors_total`:                       "3x480",
@@ -195,6 +196,7 @@ func TestAlertsFire(t *testing.T) {
 		"OSMGitOpsManyPoolsRotated":     many,
 		"OSMGitOpsPutBackAgainAndAgain": {`osm_gitops_rotations_total{reason="restored"}`: "5x440 6+1x39"},
 		"OSMGitOpsNodesDisputed":        {`osm_gitops_nodes_disputed`: "2x480"},
+		"OSMGitOpsNodesDiffer":          {`osm_gitops_nodes_differing{reason="Edited"}`: "2x480"},
 		"OSMGitOpsProvenanceOff":        {`osm_gitops_node_provenance_ready{namespace="n",pod="a"}`: "0x480"},
 		"OSMGitOpsAuditLogNotWritten":   {`osm_gitops_audit_log_errors_total`: "3x440 4+1x39"},
 		"OSMGitOpsAuditLogLost":         {`osm_gitops_audit_log_lost_total`: "3x440 4x39"},

@@ -41,7 +41,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	fs.IntVar(&o.nodes, "nodes", 20_000, "number of nodes, for the part of that name")
 	fs.StringVar(&o.token, "node-token", "bound", "token with which nodes fetch their Secrets, bound or shared")
 	fs.DurationVar(&o.idleTime, "rest", time.Minute, "time for which the controller is watched when there is nothing to do")
-	fs.StringVar(&o.parts, "parts", "create,one,rotate,rest,restart,standin", "comma list of what to measure, of these and nodes; create is always first")
+	fs.StringVar(&o.parts, "parts", "create,one,rotate,rest,restart,standin", "comma list of what to measure, of these, reports and nodes; create is always first")
 	fs.BoolVar(&o.webhooks, "webhooks", true, "install the controller's admission webhooks, as deploy/kustomization.yaml does")
 	fs.StringVar(&o.profiles, "apiserver-profiles", "", "folder for CPU profiles of the API server, taken while all pools are created and while they rotate")
 	if err := fs.Parse(args); err != nil {
@@ -81,7 +81,7 @@ func measure(ctx context.Context, o options, stdout, stderr io.Writer) (missed i
 		name string
 		run  func(context.Context) error
 	}{
-		{"create", b.create}, {"one", b.one}, {"rotate", b.rotate}, {"rest", b.measureIdle}, {"restart", b.restart}, {"nodes", b.nodesOf}, {"standin", b.standIn},
+		{"create", b.create}, {"one", b.one}, {"rotate", b.rotate}, {"rest", b.measureIdle}, {"restart", b.restart}, {"reports", b.reports}, {"nodes", b.nodesOf}, {"standin", b.standIn},
 	} {
 		if !strings.Contains(","+o.parts+",create,", ","+part.name+",") {
 			continue

@@ -53,7 +53,7 @@ func (b *bench) nodesOf(ctx context.Context) error {
 	if err := b.addMemory(); err != nil {
 		return err
 	}
-	for _, part := range []func(context.Context) error{b.startWithNodes, b.heartbeats, b.fallBehind} {
+	for _, part := range []func(context.Context) error{b.startWithNodes, b.heartbeats, b.reportFiles, b.fallBehind} {
 		if err := part(ctx); err != nil {
 			return err
 		}
@@ -221,6 +221,63 @@ func (b *bench) heartbeats(ctx context.Context) error {
 	share := c.cpu.Seconds() / took.Seconds()
 	b.add(fmt.Sprintf("%d heartbeats in %s", count, short(took)), fmt.Sprintf("%.0f reconciles, %.0f writes, %.1f %% of a CPU", c.count.nodes, c.count.writes(), 100*share), "0 reconciles", c.count.nodes == 0)
 	return b.addMemory()
+}
+
+// reportFiles lets every node with a known configuration report that it matches, then the same a day
+// later, as nodes do at rest, and then lets all of them differ at once.
+func (b *bench) reportFiles(ctx context.Context) error {
+	begin := time.Now().UTC()
+	for _, part := range []struct {
+		what, state, rest string
+		at                time.Time
+		writes            int
+	}{
+		{"nodes report that they match", "Matches", "", begin, b.nodes / 2},
+		{"nodes report the same again", "Matches", "", begin.Add(time.Hour), 0},
+		{"nodes differ at once", "Differs", `,"differences":[{"path":"/etc/crictl.yaml","reason":"Mode"}]`, begin.Add(2 * time.Hour), b.nodes / 2},
+	} {
+		since, err := b.meter(ctx)
+		if err != nil {
+			return err
+		}
+		began := time.Now()
+		if err := each(ctx, b.nodes/2, func(ctx context.Context, i int) error {
+			return b.reportMatch(ctx, 2*i, fmt.Sprintf(`"state":%q,"time":%q%s`, part.state, part.at.Format(time.RFC3339), part.rest))
+		}); err != nil {
+			return err
+		}
+		if err := b.provenances(ctx, 30*time.Minute, "status.match.state="+part.state, b.nodes/2); err != nil {
+			return err
+		}
+		var c cost
+		if err := testenv.Until(ctx, 5*time.Minute, "every report was read", func() (err error) {
+			if c, err = since(); err == nil && c.count.nodes < float64(b.nodes/2) {
+				err = fmt.Errorf("%v of them were", c.count.nodes)
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+		took := time.Since(began)
+		b.add(fmt.Sprintf("%d %s", b.nodes/2, part.what), fmt.Sprintf("%.0f reconciles, %.0f writes, after %s, CPU %s", c.count.nodes, c.count.writes(), short(took), short(c.cpu)),
+			fmt.Sprintf("%d writes", part.writes), part.writes > 0 || c.count.writes() == 0)
+	}
+	return b.addMemory()
+}
+
+// reportMatch writes the annotation of a node, as its script does.
+func (b *bench) reportMatch(ctx context.Context, i int, rest string) error {
+	node := &corev1.Node{}
+	if err := b.client.Get(ctx, client.ObjectKey{Name: nodeName(i)}, node); err != nil {
+		return err
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{
+		api.AnnotationMatch: fmt.Sprintf(`{"v":1,"config":%q,%s}`, node.Labels[api.LabelConfig], rest),
+	}}})
+	if err != nil {
+		return err
+	}
+	return b.client.Patch(ctx, node, client.RawPatch(types.MergePatchType, body))
 }
 
 // fallBehind pushes, so that most nodes are behind.

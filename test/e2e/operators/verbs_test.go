@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -57,6 +58,7 @@ func TestDailyOperations(t *testing.T) {
 						err = errors.Join(err, os.Symlink(target, filepath.Join(bin, name)))
 					}
 					env.Vars = append(env.Vars, "KUBECONFIG="+s.Cluster.Kubeconfig, "AUDITOR="+identity, "NS="+s.Pools, "NODE="+node.Name,
+						"CONFIG="+node.Labels[api.LabelConfig], "TIME="+time.Now().UTC().Format(time.RFC3339),
 						"PATH="+bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
 					return err
 				},

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -35,6 +36,7 @@ type getFlags struct {
 	everywhere bool
 	watch      bool
 	noHeaders  bool
+	differing  bool
 }
 
 func newGetCommand() *cobra.Command {
@@ -53,13 +55,15 @@ its row says what it has, and its state:
   Suspended  its configuration is frozen    Waiting   its wave has not begun
 
 -o name prints arguments for the other commands, such as md/shop/web.`,
-		Example: "  osm-gitops get pools -A\n  osm-gitops get sources -o wide\n  osm-gitops get rollouts --watch",
+		Example: "  osm-gitops get pools -A\n  osm-gitops get sources -o wide\n  osm-gitops get nodes --differing\n  osm-gitops get rollouts --watch",
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
 				return cli.Misusef(cli.UsageOf(cmd), "say what to list")
 			case findKind(args[0]) == nil:
 				return cli.Misusef(cli.UsageOf(cmd), "unknown kind %q", args[0])
+			case f.differing && findKind(args[0]) != session.NodeKind:
+				return cli.Misusef("osm-gitops get nodes --differing", "--differing has no effect on %s", args[0])
 			case f.everywhere && f.Namespace != "":
 				return cli.Misusef(cli.UsageOf(cmd), "--namespace has no effect on --all-namespaces")
 			}
@@ -76,6 +80,7 @@ its row says what it has, and its state:
 	cli.BindOutput(fs, &f.output, "text", "wide", "json", "yaml", "name")
 	fs.BoolVarP(&f.watch, "watch", "w", false, "then print what changes, until you stop it")
 	fs.BoolVar(&f.noHeaders, "no-headers", false, "print no headers")
+	fs.BoolVar(&f.differing, "differing", false, "list the nodes that report other files or units than those of their configuration, or have stopped reporting")
 	return cmd
 }
 
@@ -236,6 +241,9 @@ func (g *getter) kubectlGet(namespace string) string {
 	if namespace == "" && !g.kind.ClusterScoped {
 		args = append(args, "-A")
 	}
+	if g.differing {
+		args = append(args, "--field-selector", differingNodes)
+	}
 	if g.output != "text" {
 		args = append(args, "-o", g.output)
 	}
@@ -254,7 +262,32 @@ func (g *getter) list(ctx context.Context, s *session.Session, namespace string)
 	case session.WindowKind:
 		return windowRows(ctx, s, namespace)
 	}
-	return serverRows(ctx, g.kind, s, namespace, g.output == "json" || g.output == "yaml")
+	if g.differing {
+		return differingRows(ctx, g.kind, s)
+	}
+	return serverRows(ctx, g.kind, s, namespace, "", g.output == "json" || g.output == "yaml")
+}
+
+// differingNodes selects NodeProvenances whose condition Matches is False.
+const differingNodes = "status.match.state!=,status.match.state!=" + string(api.MatchStateMatches) + ",status.match.state!=" + string(api.MatchStateNotSupported)
+
+// differingRows lists the existing nodes that do not match their configuration.
+func differingRows(ctx context.Context, k *session.Kind, s *session.Session) (*listing, error) {
+	all, err := serverRows(ctx, k, s, "", differingNodes, true)
+	if err != nil {
+		return nil, err
+	}
+	l := &listing{table: all.table}
+	l.table.Rows = nil
+	for i, item := range all.items {
+		obj, _ := item.(map[string]any)
+		if _, removed, _ := unstructured.NestedString(obj, "status", "removed"); removed {
+			continue
+		}
+		l.table.Rows = append(l.table.Rows, all.table.Rows[i])
+		l.items, l.names = append(l.items, item), append(l.names, all.names[i])
+	}
+	return l, nil
 }
 
 // filterNamedAndChangedRows removes the rows that were not requested, and those that have not changed since
@@ -324,7 +357,7 @@ func (g *getter) print(l *listing, out io.Writer, table func() error) error {
 const pageSize = 500
 
 // serverRows lets the API server print a kind, with the columns of its definition.
-func serverRows(ctx context.Context, k *session.Kind, s *session.Session, namespace string, whole bool) (*listing, error) {
+func serverRows(ctx context.Context, k *session.Kind, s *session.Session, namespace, fields string, whole bool) (*listing, error) {
 	cfg, worker, err := s.Configs()
 	if err != nil {
 		return nil, err
@@ -348,7 +381,7 @@ func serverRows(ctx context.Context, k *session.Kind, s *session.Session, namesp
 	for token := ""; ; token = l.table.Continue {
 		raw, err := web.Get().NamespaceIfScoped(namespace, namespace != "").Resource(k.Resource).
 			SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").
-			Param("includeObject", include).Param("limit", fmt.Sprint(pageSize)).Param("continue", token).Do(ctx).Raw()
+			Param("fieldSelector", fields).Param("includeObject", include).Param("limit", fmt.Sprint(pageSize)).Param("continue", token).Do(ctx).Raw()
 		if err != nil {
 			return nil, err
 		}

@@ -152,7 +152,13 @@ const (
 	LabelNode = "gitops.k8c.io/node"
 	// AnnotationProvenance is, on a Node, the name of its NodeProvenance.
 	AnnotationProvenance = "gitops.k8c.io/provenance"
+	// AnnotationMatch is, on a Node, the node's own comparison of its files and units with its
+	// configuration: one line of JSON.
+	AnnotationMatch = "gitops.k8c.io/match"
 )
+
+// MaxMatchBytes is the maximum size of the value of AnnotationMatch.
+const MaxMatchBytes = 2 << 10 // 2 KiB
 
 // Annotations and labels that users set on a MachineDeployment.
 const (
@@ -422,6 +428,9 @@ const (
 	// EventProvenanceDisputed: the report of a node does not agree with the records of
 	// its pool.
 	EventProvenanceDisputed = "ProvenanceDisputed"
+	// EventNodeDiffers: a node reports that it no longer has what its configuration put on
+	// it, or it has stopped reporting.
+	EventNodeDiffers = "NodeDiffers"
 	// EventProfileError is the reason that operating-system-manager also uses: the pool
 	// cannot have the configuration it requests. The note says what to change.
 	EventProfileError = "OperatingSystemProfileError"

@@ -15,6 +15,7 @@ import (
 // +kubebuilder:selectablefield:JSONPath=`.spec.node.name`
 // +kubebuilder:selectablefield:JSONPath=`.spec.evidence`
 // +kubebuilder:selectablefield:JSONPath=`.status.behind`
+// +kubebuilder:selectablefield:JSONPath=`.status.match.state`
 // +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.spec.node.name`,priority=1
 // +kubebuilder:printcolumn:name="Namespace",type=string,JSONPath=`.spec.pool.namespace`
 // +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.spec.pool.name`
@@ -24,6 +25,7 @@ import (
 // +kubebuilder:printcolumn:name="Evidence",type=string,JSONPath=`.spec.evidence`
 // +kubebuilder:printcolumn:name="Agreed",type=string,JSONPath=`.status.conditions[?(@.type=="Agreed")].status`,priority=1
 // +kubebuilder:printcolumn:name="Behind",type=string,JSONPath=`.status.behind`
+// +kubebuilder:printcolumn:name="Match",type=string,JSONPath=`.status.match.state`
 // +kubebuilder:printcolumn:name="Missing",type=string,JSONPath=`.status.missing.version`,priority=1
 // +kubebuilder:printcolumn:name="Author",type=string,JSONPath=`.spec.configuration.author`,priority=1
 // +kubebuilder:printcolumn:name="Signature",type=string,JSONPath=`.spec.configuration.signature`,priority=1
@@ -289,12 +291,110 @@ type NodeProvenanceStatus struct {
 	// writes an audit log.
 	// +optional
 	Journaled *ProvenanceJournaled `json:"journaled,omitempty"`
-	// Conditions: Agreed.
+	// Match is whether the node still has what its configuration put on it, as the node
+	// itself found last. It is absent until the node reports.
+	// +optional
+	Match *NodeMatch `json:"match,omitempty"`
+	// Conditions: Agreed, Matches.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
+
+// MatchState says whether a node still has what its configuration put on it.
+// +kubebuilder:validation:Enum=Matches;Differs;NotReported;NotSupported
+type MatchState string
+
+// The values of MatchState. Each completes "the node ...".
+const (
+	// MatchStateMatches: it has the files and units of its configuration.
+	MatchStateMatches MatchState = "Matches"
+	// MatchStateDiffers: it does not have all of them.
+	MatchStateDiffers MatchState = "Differs"
+	// MatchStateNotReported: it has reported nothing for more than a day.
+	MatchStateNotReported MatchState = "NotReported"
+	// MatchStateNotSupported: its configuration does not make it report.
+	MatchStateNotSupported MatchState = "NotSupported"
+)
+
+// NodeMatch is what a node reports about its files and units.
+type NodeMatch struct {
+	State MatchState `json:"state"`
+	// Since is when the controller found this state with these differences.
+	Since metav1.Time `json:"since"`
+	// Reported is when the node first reported this, by its own clock. Later reports of the
+	// same do not change it.
+	// +optional
+	Reported *metav1.Time `json:"reported,omitempty"`
+	// Config is the configuration that the node compares itself with: 12 digits of an input
+	// digest.
+	// +kubebuilder:validation:MaxLength=12
+	// +optional
+	Config string `json:"config,omitempty"`
+	// Differences are sorted by path.
+	// +kubebuilder:validation:MaxItems=20
+	// +listType=atomic
+	// +optional
+	Differences []MatchDifference `json:"differences,omitempty"`
+	// Others is the number of further differences: more than 20, or with paths that the
+	// configuration does not have.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Others int32 `json:"others,omitempty"`
+}
+
+// MatchDifference is a file or unit that is not as its configuration has it.
+type MatchDifference struct {
+	// Path is that of a file, or "unit:" and the name of a unit.
+	// +kubebuilder:validation:MaxLength=320
+	Path string `json:"path"`
+	// Reason says what differs.
+	Reason DifferenceReason `json:"reason"`
+	// Found are the first 12 hex digits of the SHA-256 of the content on the node, if the
+	// reason is Content.
+	// +kubebuilder:validation:MaxLength=12
+	// +optional
+	Found string `json:"found,omitempty"`
+	// Version of the profile that has the content found, and its commit. They are absent if no
+	// known version has it.
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	Version string `json:"version,omitempty"`
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	Commit string `json:"commit,omitempty"`
+}
+
+// DifferenceReason says how a file or unit differs.
+// +kubebuilder:validation:Enum=Content;Mode;Owner;Missing;Type;DropIn;Disabled;Enabled;Masked;Unmasked;Mounted
+type DifferenceReason string
+
+// The values of DifferenceReason. Each completes "the difference is ...".
+const (
+	// DifferenceContent: other content.
+	DifferenceContent DifferenceReason = "Content"
+	// DifferenceMode: other permissions.
+	DifferenceMode DifferenceReason = "Mode"
+	// DifferenceOwner: another owner or group.
+	DifferenceOwner DifferenceReason = "Owner"
+	// DifferenceMissing: there is no such file or unit.
+	DifferenceMissing DifferenceReason = "Missing"
+	// DifferenceType: a symbolic link or a folder instead of a file.
+	DifferenceType DifferenceReason = "Type"
+	// DifferenceDropIn: a file that changes a unit of the configuration, and is not part of it.
+	DifferenceDropIn DifferenceReason = "DropIn"
+	// DifferenceDisabled: a unit that should be enabled is not.
+	DifferenceDisabled DifferenceReason = "Disabled"
+	// DifferenceEnabled: a unit that should not be enabled is.
+	DifferenceEnabled DifferenceReason = "Enabled"
+	// DifferenceMasked: a unit that should not be masked is, and cannot be started.
+	DifferenceMasked DifferenceReason = "Masked"
+	// DifferenceUnmasked: a unit that should be masked is not.
+	DifferenceUnmasked DifferenceReason = "Unmasked"
+	// DifferenceMounted: something is mounted over the file.
+	DifferenceMounted DifferenceReason = "Mounted"
+)
 
 // ProvenanceJournaled has ids of audit log entries. An id is absent until its entry is
 // written.
@@ -308,6 +408,11 @@ type ProvenanceJournaled struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Disputed string `json:"disputed,omitempty"`
+	// Match is the id of the latest entry about a node that no longer matches its
+	// configuration, or matches it again.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Match string `json:"match,omitempty"`
 	// Removed is the id of the entry about the deletion of the node.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
@@ -347,4 +452,24 @@ const (
 	// ReasonOtherMachine: according to the machines, the node does not belong to the
 	// recorded machine.
 	ReasonOtherMachine = "OtherMachine"
+)
+
+// MatchesCondition says whether the node still has what its configuration put on it.
+const MatchesCondition = "Matches"
+
+// Reasons of MatchesCondition. Each completes "the node is ...".
+const (
+	// ReasonUnchanged: it has the files and units of its configuration.
+	ReasonUnchanged = "Unchanged"
+	// ReasonEdited: a file or unit differs.
+	ReasonEdited = "Edited"
+	// ReasonDisabled: all differences are units that are disabled or masked.
+	ReasonDisabled = "Disabled"
+	// ReasonOtherVersion: all differences are the content of another version of its profile.
+	ReasonOtherVersion = "OtherVersion"
+	// ReasonNotReported: it has reported nothing for more than a day, while its kubelet is
+	// Ready.
+	ReasonNotReported = "NotReported"
+	// ReasonNotSupported: its configuration does not make it report, or is not known.
+	ReasonNotSupported = "NotSupported"
 )

@@ -1,6 +1,8 @@
 package nodecache
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -11,12 +13,16 @@ import (
 // The caches have tens of thousands of these objects, so fields that are not used are
 // removed. Never write objects of the cache back: patch them.
 
-// trimNode retains the identity of a Node, its machine, and its report.
+// trimNode retains the identity of a Node, its machine, and its reports.
 func trimNode(in any) (any, error) {
 	if node, ok := in.(*metav1.PartialObjectMetadata); ok {
 		node.ObjectMeta = trimMeta(node.ObjectMeta)
 		node.Labels = pick(node.Labels, api.LabelOwnedBy, api.LabelConfig, api.LabelCommit)
-		node.Annotations = pick(node.Annotations, api.AnnotationMachine, api.AnnotationProvenance)
+		node.Annotations = pick(node.Annotations, api.AnnotationMachine, api.AnnotationProvenance, api.AnnotationMatch)
+		// A node can write 256 KiB. The copy lets the rest be freed.
+		if match := node.Annotations[api.AnnotationMatch]; len(match) > api.MaxMatchBytes {
+			node.Annotations[api.AnnotationMatch] = strings.Clone(match[:api.MaxMatchBytes+1])
+		}
 		node.OwnerReferences = nil
 	}
 	return in, nil

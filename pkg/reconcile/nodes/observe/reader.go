@@ -14,6 +14,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/nodecache"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
 // allNamespaces in ProfileNamespaces means every namespace.
@@ -39,9 +40,12 @@ type Reader struct {
 	// ProfileNamespaces are other namespaces from which pools can use profiles; "*" means
 	// every namespace.
 	ProfileNamespaces []string
+	// Engine renders manifests.
+	Engine *render.Engine
 
 	timelines      timelineCache
 	configurations configurationCache
+	manifests      manifestCache
 }
 
 // ChainOf follows a Node to its pool. The chain has no pool if it ends earlier: such a

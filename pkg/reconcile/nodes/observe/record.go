@@ -75,23 +75,29 @@ func (r *Reader) ReadRecord(ctx context.Context, pool types.NamespacedName, g *l
 // addAuthorAndSignature adds the origin in the annotations of the profile's object, if its content is
 // that of the record.
 func (r *Reader) addAuthorAndSignature(ctx context.Context, to *api.ProvenanceConfiguration) error {
-	key := lineage.ProfileKey(r.Namespace, to.Object)
-	if key.Namespace != r.Namespace && !slices.Contains(r.ProfileNamespaces, key.Namespace) && !slices.Contains(r.ProfileNamespaces, allNamespaces) {
-		return nil // no longer allowed (security.md 24)
-	}
-	var osp osm.OperatingSystemProfile
-	found, err := kubeclient.Find(ctx, r.Management, key, &osp)
-	if err != nil || !found {
+	osp, err := r.profileOf(ctx, to.Object, to.ProfileDigest)
+	if err != nil || osp == nil {
 		return err
 	}
 	a := osp.Annotations
-	if a[api.AnnotationDigest] != to.ProfileDigest || profile.Digest(osp.Spec) != to.ProfileDigest {
-		return nil
-	}
 	// security.md 28: anyone can choose the name of an author.
 	to.Author, to.Signature = redact.PrintableLine(a[api.AnnotationAuthor]), redact.PrintableLine(a[api.AnnotationSignature])
 	to.CommittedAt = redact.Shorten(a[api.AnnotationCommittedAt], 64)
 	return nil
+}
+
+// profileOf reads the object of a profile, if it exists with the content of a digest.
+func (r *Reader) profileOf(ctx context.Context, object, digest string) (*osm.OperatingSystemProfile, error) {
+	key := lineage.ProfileKey(r.Namespace, object)
+	if key.Namespace != r.Namespace && !slices.Contains(r.ProfileNamespaces, key.Namespace) && !slices.Contains(r.ProfileNamespaces, allNamespaces) {
+		return nil, nil // no longer allowed (security.md 24)
+	}
+	var osp osm.OperatingSystemProfile
+	found, err := kubeclient.Find(ctx, r.Management, key, &osp)
+	if err != nil || !found || osp.Annotations[api.AnnotationDigest] != digest || profile.Digest(osp.Spec) != digest {
+		return nil, err
+	}
+	return &osp, nil
 }
 
 func abbreviateCommit(commit string) string {

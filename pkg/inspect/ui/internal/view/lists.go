@@ -126,11 +126,15 @@ func NewChanges(f *fleet.Model, filter Filter, page int) Changes {
 
 // NodeStates are the states by which nodes can be selected.
 var NodeStates = []string{
-	behindState, disputedState, string(api.EvidenceReported), string(api.EvidenceInferred), string(api.EvidenceUnknown), string(fleet.Deleted),
+	behindState, disputedState, differingState, string(api.EvidenceReported), string(api.EvidenceInferred), string(api.EvidenceUnknown), string(fleet.Deleted),
 }
 
-// disputedState selects nodes whose report contradicts the records.
-const disputedState = "Disputed"
+const (
+	// disputedState selects nodes whose report contradicts the records.
+	disputedState = "Disputed"
+	// differingState selects nodes that do not match their configuration.
+	differingState = "Differing"
+)
 
 // NewNodes builds the list of nodes.
 func NewNodes(f *fleet.Model, filter Filter, page int) Nodes {
@@ -157,6 +161,8 @@ func hasState(n *fleet.Node, state string) bool {
 		return n.Behind == api.BehindYes
 	case strings.EqualFold(state, disputedState):
 		return n.Disputed
+	case strings.EqualFold(state, differingState):
+		return n.Differs()
 	}
 	return strings.EqualFold(state, string(n.Evidence))
 }

@@ -30,6 +30,7 @@ type NodeRow struct {
 	Evidence string    `json:"evidence"`          // Reported, Inferred or Unknown
 	Behind   string    `json:"behind"`            // No, Yes or Unknown
 	Disputed bool      `json:"disputed"`          // its report contradicts the records
+	Match    string    `json:"match,omitempty"`   // Matches, Differs, NotReported or NotSupported
 	Joined   time.Time `json:"joined"`            // when the Node was created
 	Removed  time.Time `json:"removed,omitzero"`  // when this was noticed
 }
@@ -85,7 +86,7 @@ func rowsOf(nodes []*fleet.Node) []NodeRow {
 	for _, n := range nodes {
 		r := NodeRow{
 			Name: n.Node, Record: n.Record, Pool: n.Pool, Profile: n.Profile, Version: n.Version, Commit: n.Commit,
-			Evidence: string(n.Evidence), Behind: string(n.Behind), Disputed: n.Disputed, Joined: n.Joined.Time,
+			Evidence: string(n.Evidence), Behind: string(n.Behind), Disputed: n.Disputed, Match: string(n.Match), Joined: n.Joined.Time,
 		}
 		if n.Configuration != nil && n.Configuration.Origin != nil {
 			r.Subject = n.Configuration.Origin.Subject
