@@ -3,6 +3,7 @@ package impact
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -10,6 +11,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/pkg/render/manifest"
 	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
@@ -78,6 +80,9 @@ func splitRendering(engine *render.Engine, in render.Input, out *render.Output, 
 			return nil, fmt.Errorf("encoding the %s stage: %w", s.name, err)
 		}
 		for _, f := range append(s.files, render.NodeFile{Path: otherContent, Content: string(text)}) {
+			if f.Path == manifest.Path {
+				f.Content = manifestFiles.ReplaceAllString(f.Content, "")
+			}
 			if neutral != nil {
 				f.Content = neutral.Replace(f.Content)
 			}
@@ -89,6 +94,9 @@ func splitRendering(engine *render.Engine, in render.Input, out *render.Output, 
 	}
 	return r, nil
 }
+
+// manifestFiles are the lines of a manifest about files, which are compared themselves.
+var manifestFiles = regexp.MustCompile(`(?m)^file .*\n`)
 
 // Compare returns the files that differ, the bootstrap stage first, each in the order in
 // which a node gets them. Mask is applied to the complete text of each file before the

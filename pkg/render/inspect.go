@@ -83,7 +83,7 @@ func (i *Inspector) Inspect(in Input) (*Inspection, error) {
 	}
 	redacted, _ := in.SplitSecrets()
 	c.trace = templates.NewTrace(i.marks)
-	osc, shape, problems := redacted.render(&c, inspectedDigest)
+	osc, shape, problems := redacted.renderPlaceholders(&c, inspectedDigest)
 	if len(problems) > 0 {
 		return nil, in.invalid(problems...)
 	}
@@ -100,12 +100,12 @@ func (i *Inspector) Inspect(in Input) (*Inspection, error) {
 	}{{&out.Bootstrap, &c.bootstrap, &osc.BootstrapConfig, bootstrap}, {&out.Provisioning, &c.provisioning, &osc.ProvisioningConfig, provisioning}} {
 		s.to.Document, s.to.Files = s.document, inspectedFiles(c.trace, s.compiled, s.config)
 	}
-	return out, in.checkAndMeasureDocuments(i.compiled, out, redacted, shape)
+	return out, in.checkAndMeasureDocuments(i.compiled, out, redacted, osc, shape)
 }
 
 // checkAndMeasureDocuments renders with the real values, for the sizes of the documents, and compares the shape
 // with that of the placeholders.
-func (in Input) checkAndMeasureDocuments(c *compiled, out *Inspection, redacted Input, shape uint64) error {
+func (in Input) checkAndMeasureDocuments(c *compiled, out *Inspection, redacted Input, placeholders *osm.OperatingSystemConfigSpec, shape uint64) error {
 	osc, realShape, problems := in.render(c, inspectedDigest)
 	if len(problems) > 0 {
 		return in.invalid(hideCauses(problems)...)
@@ -113,6 +113,7 @@ func (in Input) checkAndMeasureDocuments(c *compiled, out *Inspection, redacted 
 	if problems := c.compareShapes(redacted, in, inspectedDigest, shape, realShape); len(problems) > 0 {
 		return in.invalid(problems...)
 	}
+	copyManifest(osc, placeholders)
 	bootstrap, provisioning, problems := in.encodeDocuments(c, osc)
 	if len(problems) > 0 {
 		return in.invalid(hideCauses(problems)...)

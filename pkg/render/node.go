@@ -52,6 +52,14 @@ func (e *Engine) RenderNode(in Input) (*Node, error) {
 	if len(problems) > 0 {
 		return nil, in.invalid(hideCauses(problems)...)
 	}
+	if unfilledManifest(&osc.ProvisioningConfig) != nil {
+		redacted, _ := in.SplitSecrets()
+		placeholders, _, problems := redacted.renderPlaceholders(c, in.InputDigest())
+		if len(problems) > 0 {
+			return nil, in.invalid(problems...)
+		}
+		copyManifest(osc, placeholders)
+	}
 	node := &Node{}
 	for _, s := range []struct {
 		compiled *compiledStage

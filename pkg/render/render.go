@@ -65,6 +65,7 @@ func (e *Engine) RenderConfig(in Input) (osm.OperatingSystemConfigSpec, error) {
 	if len(problems) > 0 {
 		return osm.OperatingSystemConfigSpec{}, in.invalid(hideCauses(problems)...)
 	}
+	copyManifest(osc, &out.OSC)
 	return *osc, nil
 }
 
@@ -99,7 +100,7 @@ func (in Input) renderWith(c *compiled) (*Output, error) {
 	inputDigest := redacted.inputDigest(settingsDigest)
 
 	// Render the placeholders first: the errors of this run are safe to print.
-	osc, shape, problems := redacted.render(c, inputDigest)
+	osc, shape, problems := redacted.renderPlaceholders(c, inputDigest)
 	if len(problems) > 0 {
 		return nil, in.invalid(problems...)
 	}
@@ -119,6 +120,7 @@ func (in Input) renderWith(c *compiled) (*Output, error) {
 	if problems := c.compareShapes(redacted, in, inputDigest, shape, realShape); len(problems) > 0 {
 		return nil, in.invalid(problems...)
 	}
+	copyManifest(realOSC, osc)
 	if out.Bootstrap, out.Provisioning, problems = in.encodeDocuments(c, realOSC); len(problems) > 0 {
 		return nil, in.invalid(hideCauses(problems)...)
 	}
@@ -200,6 +202,15 @@ func (p Pool) utility() osm.ProvisioningUtility {
 		return f.ProvisioningUtility
 	}
 	return osm.ProvisioningUtilityIgnition
+}
+
+// renderPlaceholders is render for an input with placeholders, and fills the manifest.
+func (in Input) renderPlaceholders(c *compiled, inputDigest string) (*osm.OperatingSystemConfigSpec, uint64, []*invalid.Error) {
+	osc, shape, problems := in.render(c, inputDigest)
+	if len(problems) == 0 {
+		problems = in.fillManifest(c, osc, inputDigest)
+	}
+	return osc, shape, problems
 }
 
 // render executes the templates with an input's values. The number identifies the shape of

@@ -215,7 +215,8 @@ var unitSuffixes = []string{".service", ".socket", ".device", ".mount", ".automo
 func IsUnit(name string) bool {
 	dot := strings.LastIndexByte(name, '.')
 	return dot > 0 && len(name) < 256 && slices.Contains(unitSuffixes, name[dot:]) && !strings.ContainsFunc(name, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(":_.@-", r))
+		isLetter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		return !isLetter && (r < '0' || r > '9') && !strings.ContainsRune(":_.@-", r)
 	})
 }
 

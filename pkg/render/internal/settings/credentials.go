@@ -23,6 +23,9 @@ const (
 	placeholderUnescaped = "placeholder:placeholder%"
 )
 
+// OtherPlaceholders replaces each placeholder in a text by one of the same form.
+var OtherPlaceholders = strings.NewReplacer(PlaceholderText, "place-taker", placeholderAuth, "cGxhY2UtdGFrZXI6cGxhY2UtdGFrZXI=")
+
 // Credentials are those in settings. A field is zero if the value was not a credential: a proxy
 // without user-info stays in the settings.
 type Credentials struct {
