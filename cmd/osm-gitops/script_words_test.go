@@ -53,6 +53,7 @@ var varying = []struct {
 	{regexp.MustCompile(`\b[0-9a-f]{7,40}\b`), "COMMIT"},
 	{regexp.MustCompile(`\b\d+ -> \d+ bytes`), "N -> N bytes"},
 	{regexp.MustCompile(`\b\d+ (bytes|renderings|distinct texts)\b`), "N $1"},
+	{regexp.MustCompile(`, which count as \d+ of`), ", which count as N of"},
 	{regexp.MustCompile(`\b\d+ of \d+ branches\b`), "N of N branches"},
 	{regexp.MustCompile(`\(\d+(%?)\)`), "(N$1)"},
 	{regexp.MustCompile(`@@ .* @@`), "@@ N @@"},

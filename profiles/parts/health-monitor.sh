@@ -16,6 +16,8 @@ kubelet_answers() {
 watch_kubelet() {
   sleep 120
   while true; do
+    # A check of the machine that was stopped has to be seen as well.
+    systemctl is-active --quiet osm-gitops-match.timer || /opt/bin/match.sh
     if kubelet_answers; then
       sleep 10
     else

@@ -4,9 +4,9 @@
 # A power failure must not leave an empty kubelet and nobody who would fetch it again.
 sync
 systemctl daemon-reload
-systemctl enable kubelet.service kubelet-healthcheck.service
+systemctl enable kubelet.service kubelet-healthcheck.service osm-gitops-match.timer
 systemctl restart kubelet.service
-systemctl start --no-block kubelet-healthcheck.service
+systemctl start --no-block osm-gitops-match.timer kubelet-healthcheck.service
 
 # A kubelet whose token has ended runs all the same. It is in once the cluster has
 # signed its certificate; until then its kubeconfig is fetched again.

@@ -6,7 +6,8 @@ dir=/var/log/osm-gitops
 if [[ $0 != "${BASH_SOURCE[0]}" ]]; then # in the command's bash, as BASH_ENV
   unset BASH_ENV dir
   set -E
-  trap '((BASH_SUBSHELL)) || printf "%s\n" "${BASH_SOURCE[0]}" $LINENO "$BASH_COMMAND" >/var/log/osm-gitops/cause' ERR
+  # After the return of a function the line is that of the call, so the command is left out.
+  trap '((BASH_SUBSHELL)) || printf "%s\n" "${BASH_SOURCE[0]}" $LINENO "${BASH_COMMAND##return*}" >/var/log/osm-gitops/cause' ERR
   return
 fi
 set -uo pipefail
@@ -18,7 +19,15 @@ credentials() {
     grep -v '^mirror: [^@]*$' /etc/osm-gitops/credentials
     grep -h @ /etc/osm-gitops/proxy.env
     grep -h -r -i -E 'auth|pass|token|user' /etc/kubernetes/bootstrap-kubelet.conf /etc/containerd
-  } | sed 's/^[^:=]*[:=][ "]*//; s/[ "]*$//; p; s/[]["'\'' ,:=@/{}]\+/\n/g' |
+  } | sed -E '
+    s/^ +//
+    /^(-|"[^"]*",?$)/!s/^[^:=]*[:=]// # the key; what is in a list has none
+    s/^(- )?[][ "'\'',{}]*//
+    s/[][ "'\'',{}]*$//
+    p
+    s/[][{}:, ]*["'\''][][{}:, ]*/\n/g
+    p
+    s/[]["'\'' ,:=@/{}]+/\n/g' |
     while IFS= read -r word; do
       printf '%s\n%b\n' "$word" "${word//%/\\x}"
     done | tr -cd '\n -~' | grep -E '.{6}'
@@ -47,7 +56,6 @@ quoted() {
 # status.
 entry() {
   local cause
-  machine=$(cat /etc/machine-name || hostname)
   {
     printf '{"outcome":"%s","machine":"%s","stage":"%s","attempt":%d,"config":"%s","bootID":"%s","time":"%s"' "$2" "$machine" "$1" $(($3 > 0 ? $3 : 1)) \
       '{{ .Provenance.ConfigDigest }}' "$(cat /proc/sys/kernel/random/boot_id)" "$(date -u +%FT%TZ)"
@@ -61,12 +69,16 @@ entry() {
   } >"$dir/$1.json"
 }
 
-# send MOST: sends all entries, unless so many requests were sent in this boot. Nobody
-# waits for the answer.
+# send [first|last]: sends all entries, at most six times in a boot. The first failure of
+# Setup, that of Join and the last success can each be sent whatever was sent before.
+# Nobody waits for the answer.
 send() {
-  local account entries
+  local account entries most=6
+  if [[ $# == 0 ]]; then
+    most=$((5 - (attempts[Setup] == 0) - (attempts[Join] == 0)))
+  fi
   account=$(cut -d . -f 2 /etc/osm-gitops/token-header | tr _- /+ | base64 --decode | grep -o ':node-[^"]*')
-  if [[ -z $account || $(wc -l </run/boot-reports) -ge $1 ]]; then
+  if [[ -z $account || $(wc -l </run/boot-reports) -ge $most ]]; then
     return
   fi
   echo >>/run/boot-reports
@@ -81,7 +93,7 @@ END
 # failed COMMAND STATUS: reports the first failure of a stage, another cause, and the
 # same one after 1, 4 and 10 minutes.
 failed() {
-  local stage=Setup cause
+  local stage=Setup cause first=
   if grep -q kubelet-client-current.pem $dir/cause; then
     stage=Join
     succeeded Setup
@@ -89,7 +101,7 @@ failed() {
   if [[ ! -s $dir/cause ]]; then # as after exit 1, for which bash has no trap
     echo "$1" >$dir/cause
   fi
-  ((attempts[$stage]++)) || start=$SECONDS due=(0 60 240 600)
+  ((attempts[$stage]++)) || first=first start=$SECONDS due=(0 60 240 600)
   journalctl --quiet --boot --output cat --lines 200 --unit "${1##*/}" >$dir/log
   entry $stage Failing "${attempts[$stage]}" "$2"
   cause=$stage$2$(cat $dir/cause)
@@ -98,7 +110,7 @@ failed() {
     while is_due; do
       due=("${due[@]:1}")
     done
-    send 5
+    send ${first:+first}
   fi
 }
 
@@ -112,11 +124,16 @@ succeeded() {
   grep -q Failing "$dir/$1.json" && entry "$1" Succeeded "${attempts[$1]}"
 }
 
-declare -A attempts=([Bootstrap]=1 [Setup]=0 [Join]=0)
+machine=$(sed -n "s/^machine='\(.*\)'/\1/p" /opt/bin/supervise.sh)
+machine=${machine:-$(cat /etc/machine-name || hostname)}
+declare -A attempts=([Setup]=0 [Join]=0)
 last='' pause=1
 (umask 077 && mkdir -p $dir && touch $dir/{cause,log})
-if succeeded Bootstrap; then
-  send 6
+rm -f $dir/Bootstrap.json
+if [[ -s /var/log/boot-reports ]]; then # a line for each report of supervise.sh
+  mv /var/log/boot-reports /run
+  entry Bootstrap Succeeded 1
+  send
 fi &>/dev/null
 until : >$dir/cause; BASH_ENV=$0 "$@"; do
   status=$?
@@ -127,6 +144,6 @@ until : >$dir/cause; BASH_ENV=$0 "$@"; do
 done
 if succeeded Setup || succeeded Join; then
   succeeded Join
-  send 6
+  send last
 fi &>/dev/null
 exit 0

@@ -58,20 +58,48 @@ func (d *document) atBoot(n *node) {
 		}
 		n.must(os.Remove(n.path("/boot/flatcar/first_boot")))
 	default:
-		// coreos-cloudinit does all of it at every boot.
-		config, err := nodefixture.Parse(d.text)
-		n.must(err)
-		n.must(writeFiles(n, config.Files))
-		for _, u := range config.Units {
-			n.must(writeFiles(n, u.Files()))
-			if u.Enable {
-				n.enable(u.Name)
-			}
-			if u.Start {
-				n.start(u.Name, []string{"--no-block"})
-			}
+		n.must(n.applyCoreOS(d.text))
+	}
+}
+
+// applyCoreOS does what coreos-cloudinit does with a document, at every boot with the user-data.
+func (n *node) applyCoreOS(text []byte) error {
+	config, err := nodefixture.Parse(text)
+	if err != nil {
+		return err
+	}
+	if err := writeFiles(n, config.Files); err != nil {
+		return err
+	}
+	for _, u := range config.Units {
+		if err := writeFiles(n, u.Files()); err != nil {
+			return err
+		}
+		if u.Enable {
+			n.enable(u.Name)
+		}
+		if u.Start {
+			n.start(u.Name, []string{"--no-block"})
 		}
 	}
+	return nil
+}
+
+// coreOSCloudInit imitates `coreos-cloudinit --from-file=FILE`:
+// https://github.com/flatcar/coreos-cloudinit/blob/flatcar-master/coreos-cloudinit.go
+func (n *node) coreOSCloudInit(args []string) protocol.Reply {
+	path, ok := strings.CutPrefix(strings.Join(args, " "), "--from-file=")
+	if !ok {
+		return failure(2, "coreos-cloudinit: unknown arguments %q", args)
+	}
+	text, err := os.ReadFile(n.path(path))
+	if err == nil {
+		err = n.applyCoreOS(text)
+	}
+	if err != nil {
+		return failure(1, "coreos-cloudinit: %v", err)
+	}
+	return protocol.Reply{}
 }
 
 // writeFiles writes files, each at once.

@@ -107,10 +107,7 @@ func profileNumber(s scenario) int {
 // hold it to: what is half is found by the package manager.
 func places(r *rehearsal) []place {
 	files := []string{"/kubelet", ".tgz", ".tar.gz"} // of Kubernetes, the plugins and crictl
-	all := []place{{on: r.kubeconfig, faults: secretFaults(kubeconfigKey)}}
-	if r.scenario.profile != "osp-flatcar-cloud-init" {
-		all = append(all, place{on: r.secret, faults: secretFaults(configKey)})
-	}
+	all := []place{{on: r.kubeconfig, faults: secretFaults(kubeconfigKey)}, {on: r.secret, faults: secretFaults(configKey)}}
 	for _, file := range files {
 		all = append(all, place{on: file, faults: slices.Concat(everywhere, []named{
 			{"other bytes of the same length", func(w http.ResponseWriter, _ *http.Request, healthy []byte) {
@@ -294,7 +291,7 @@ func TestAway(t *testing.T) {
 			attempts := 20
 			switch {
 			case s.profile == "osp-flatcar-cloud-init":
-				attempts = 10 // each takes all of setup, for it fetches one Secret only
+				attempts = 10 // each takes all of setup, which fetches Secrets last
 			case soak || s.profile == "osp-ubuntu":
 				attempts = 100
 			}

@@ -67,7 +67,7 @@ var images = map[string]system{
 	},
 	"flatcar": {
 		name: "flatcar", release: "ID=flatcar\nID_LIKE=coreos\nVERSION_ID=4081.2.0\n",
-		extra: []string{"update-ca-certificates"},
+		extra: []string{"coreos-cloudinit", "update-ca-certificates"},
 		units: []string{"systemd-journald.service", "systemd-networkd.service", "containerd.service", "docker.service", "docker.socket", "update-engine.service", "locksmithd.service"},
 	},
 }
@@ -139,6 +139,8 @@ func (n *node) program(c protocol.Call) protocol.Reply {
 		return n.systemctl(args)
 	case "cloud-init":
 		return n.cloudInit(args)
+	case "coreos-cloudinit":
+		return n.coreOSCloudInit(args)
 	case "apt-get", "yum":
 		return n.packageManager(args)
 	case "apt-cache":

@@ -362,7 +362,7 @@ func (r *rehearsal) finished() {
 	}
 	r.complete("in the end")
 	r.readers()
-	for _, unit := range []string{"kubelet.service", "kubelet-healthcheck.service"} {
+	for _, unit := range []string{"kubelet.service", "kubelet-healthcheck.service", "osm-gitops-match.timer"} {
 		if !r.machine.active[unit] {
 			r.t.Errorf("%s is not active", unit)
 		}
@@ -402,7 +402,7 @@ func (r *rehearsal) finished() {
 func (r *rehearsal) tree() map[string]string {
 	r.t.Helper()
 	out := map[string]string{}
-	skip := []string{protocol.Dir, "/proc", "/sys", "/dev", "/run", "/tmp", "/usr/bin", filepath.Dir(ignitionPreset), "/var/log/osm-gitops"}
+	skip := []string{protocol.Dir, "/proc", "/sys", "/dev", "/run", "/tmp", "/usr/bin", filepath.Dir(ignitionPreset), "/var/log"}
 	err := filepath.WalkDir(r.dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
