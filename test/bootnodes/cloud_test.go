@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fluxcd/pkg/gittestserver"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,6 +43,13 @@ const (
 	publishersAddress = "10.96.0.2"
 )
 
+// Of the controller, and of the server of its profiles.
+const (
+	auditLog    = "/run/audit.log"
+	pageAddress = "127.0.0.1:8080"
+	gitRoot     = "/run/git"
+)
+
 // configKey is the key of a document in its Secret.
 const configKey = "cloud-config"
 
@@ -52,6 +60,7 @@ type cloud struct {
 	client     client.WithWatch
 	front      *front
 	publishers *publishers
+	git        string // address of the Git server, which has repositories by folder
 	repo       *testenv.Repository
 	commit     string // that git rev-parse HEAD prints
 	namespace  string // of the pools
@@ -184,8 +193,16 @@ func (c *cloud) admitNodes(ctx context.Context) error {
 }
 
 func (c *cloud) startController(ctx context.Context) error {
+	server := gittestserver.NewGitServer(gitRoot)
+	if err := os.Mkdir(gitRoot, 0o700); err != nil {
+		return err
+	}
+	if err := server.StartHTTP(); err != nil {
+		return err
+	}
+	c.git = server.HTTPAddress()
 	var err error
-	if c.repo, err = testenv.NewRepository(ctx, "/run/repository"); err != nil {
+	if c.repo, err = testenv.NewRepository(ctx, gitRoot+"/platform"); err != nil {
 		return err
 	}
 	const kubeconfig = "/run/controller.kubeconfig"
@@ -194,7 +211,8 @@ func (c *cloud) startController(ctx context.Context) error {
 	}
 	_, err = testenv.Start(c.log, os.Getenv(controllerEnv), "controller",
 		"--kubeconfig", kubeconfig, "--namespace", metav1.NamespaceSystem, "--leader-elect=false", "--health-probe-address", "0",
-		"--metrics-address", "0", "--webhook-address", "0", "--disable-default-osps", "--directory-root", c.repo.Dir, "--cache-dir", "/run/mirrors")
+		"--metrics-address", "0", "--webhook-address", "0", "--disable-default-osps", "--cache-dir", "/run/mirrors",
+		"--allow-insecure-git", "--git-allowed-cidrs", "127.0.0.0/8", "--audit-log", auditLog, "--ui-address", pageAddress)
 	return err
 }
 
@@ -225,8 +243,8 @@ func (c *cloud) offerProfiles(ctx context.Context) error {
 	return c.client.Create(ctx, &api.ProfileSource{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "profiles"},
 		Spec: api.ProfileSourceSpec{
-			Directory: &api.DirectorySource{Path: c.repo.Current()},
-			Interval:  metav1.Duration{Duration: time.Minute}, RetryInterval: metav1.Duration{Duration: 5 * time.Second},
+			Git:      &api.GitSource{URL: c.git + "/platform/work/.git", Timeout: metav1.Duration{Duration: time.Minute}},
+			Interval: metav1.Duration{Duration: time.Minute}, RetryInterval: metav1.Duration{Duration: 5 * time.Second},
 		},
 	})
 }

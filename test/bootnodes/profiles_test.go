@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	machinesapi "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/nodefixture"
 )
@@ -60,16 +61,14 @@ func rehearse(t *testing.T, s *system, pool, suffix string) *rehearsal {
 func (r *rehearsal) expects(provisioning *corev1.Secret) {
 	r.t.Helper()
 	r.provisioning = provisioning
-	r.documents = []string{r.document}
-	if !r.system.is(coreOS) { // which has all in the first
-		r.documents = append(r.documents, string(provisioning.Data[configKey]))
-	}
+	r.documents = []string{r.document, string(provisioning.Data[configKey])}
 	if !r.system.virtual {
 		r.inContainer(files(r.t, r.documents...)["/etc/systemd/system/kubelet.service"].Content)
 	}
 }
 
-// inContainer lets the profile's unit start a kubelet that bears with a container.
+// inContainer lets the profile's unit start a kubelet that bears with a container. The drop-in is
+// where packages have theirs: the node reports those of its administrator.
 func (r *rehearsal) inContainer(unit string) {
 	r.t.Helper()
 	_, command, ok := strings.Cut(unit, "\nExecStart=")
@@ -83,7 +82,7 @@ func (r *rehearsal) inContainer(unit string) {
 			break
 		}
 	}
-	r.write("/etc/systemd/system/kubelet.service.d/90-rehearsal.conf", "[Service]\nExecStartPre=/usr/local/sbin/rehearsal-kernel\nExecStart=\nExecStart="+
+	r.write("/usr/lib/systemd/system/kubelet.service.d/90-rehearsal.conf", "[Service]\nExecStartPre=/usr/local/sbin/rehearsal-kernel\nExecStart=\nExecStart="+
 		strings.Join(lines, " ")+" --config-dir=/etc/kubernetes/kubelet.conf.d\n", 0o644)
 }
 
@@ -95,6 +94,11 @@ func (r *rehearsal) isNode() {
 	// machine-controller finds the Node of a Machine, and says so (contract: section 12.3).
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+api.LabelOwnedBy+`":"`+string(r.owner)+`"}}}`))
 	if err := r.cloud.client.Patch(r.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, patch); err != nil {
+		r.t.Fatal(err)
+	}
+	joined := client.RawPatch(types.MergePatchType, []byte(`{"status":{"nodeRef":{"name":"`+node.Name+`","uid":"`+string(node.UID)+`"}}}`))
+	machine := &machinesapi.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: r.cloud.namespace, Name: r.name}}
+	if err := r.cloud.client.Status().Patch(r.t.Context(), machine, joined); err != nil {
 		r.t.Fatal(err)
 	}
 	r.certified()
@@ -130,11 +134,21 @@ func (r *rehearsal) finished() {
 func (r *rehearsal) hasWhatWasRendered() {
 	r.t.Helper()
 	r.hasFiles(r.files())
-	var secrets []string
-	for _, document := range r.documents {
-		secrets = append(secrets, token(r.t, document))
+	r.keepsSecrets(append(r.tokens(), r.bootstrapToken())...)
+}
+
+// tokens are the API server's in its documents.
+func (r *rehearsal) tokens() []string {
+	r.t.Helper()
+	documents := r.documents
+	if r.system.is(coreOS) { // it is in the first only
+		documents = documents[:1]
 	}
-	r.keepsSecrets(append(secrets, r.bootstrapToken())...)
+	var tokens []string
+	for _, document := range documents {
+		tokens = append(tokens, token(r.t, document))
+	}
+	return tokens
 }
 
 // bootstrapToken is the credential in the kubelet's first kubeconfig.
@@ -191,8 +205,8 @@ func names(t *testing.T, text []byte) map[string]bool {
 	return all
 }
 
-// TestProfiles: from a commit to a Node that is Ready and says so, with every profile in a soak,
-// and with two otherwise.
+// TestProfiles: from a commit to a Node that is Ready and says so, and notices what is changed on it.
+// With every profile in a soak, and with two otherwise.
 func TestProfiles(t *testing.T) {
 	onlyOurs(t)
 	for _, s := range systems {
@@ -207,9 +221,17 @@ func TestProfiles(t *testing.T) {
 			node := r.joins()
 			t.Logf("%s: a Node that is Ready %.1f s after it was switched on, %.1f s after it was made", s.name, time.Since(start).Seconds(), time.Since(node.CreationTimestamp.Time).Seconds())
 			r.finished()
-			trees.Lock()
-			defer trees.Unlock()
-			r.remember()
+			if out, err := r.run("test", "!", "-e", "/run/boot-reports", "-a", "!", "-e", "/var/log/boot-reports"); err != nil {
+				t.Errorf("a healthy boot has sent reports: %v %s", err, out)
+			}
+			func() {
+				trees.Lock()
+				defer trees.Unlock()
+				r.remember()
+			}()
+			if s == bookworm || soak {
+				r.tellsChanges()
+			}
 		})
 	}
 }

@@ -42,7 +42,7 @@ var (
 	trixie   = &system{name: "ubuntu-trixie", profile: "osp-ubuntu", os: "ubuntu", provider: "hetzner", image: "trixie", reads: cloudInit, kernel: kernelOfAll}
 	flatcar  = &system{name: "flatcar", profile: "osp-flatcar", os: "flatcar", provider: "openstack", image: "trixie", reads: ignition, reboots: 1, furnish: furnishFlatcar, kernel: kernelOfFlatcar}
 	coreOS   = &system{name: "flatcar-cloud-init", profile: "osp-flatcar-cloud-init", os: "flatcar", provider: "anexia", image: "bookworm", reads: coreOSCloudInit,
-		furnish: furnishFlatcar, spec: map[string]any{"provisioningUtility": "cloud-init"}, kernel: kernelOfFlatcar}
+		furnish: furnishCoreOS, spec: map[string]any{"provisioningUtility": "cloud-init"}, kernel: kernelOfFlatcar}
 	rhel  = &system{name: "rhel", profile: "osp-rhel", os: "rhel", provider: "openstack", image: "trixie", reads: cloudInit, furnish: enterprise("rhel", "9.5"), kernel: kernelOfAll}
 	rocky = &system{name: "rockylinux", profile: "osp-rockylinux", os: "rockylinux", provider: "hetzner", image: "trixie", reads: cloudInit, furnish: enterprise("rocky", "9.6"), kernel: kernelOfAll}
 	// The older of these two releases of cloud-init, which is still newer than Amazon's.
@@ -228,6 +228,31 @@ func furnishFlatcar(m *machine) {
 		m.plays(name)
 	}
 }
+
+// furnishCoreOS adds the program that our profile calls. It is of Python, which the image has for its
+// own cloud-init.
+func furnishCoreOS(m *machine) {
+	m.t.Helper()
+	furnishFlatcar(m)
+	m.write("/usr/local/bin/coreos-cloudinit", coreOSProgram, 0o755)
+}
+
+// coreOSProgram does with the files of a document what coreos-cloudinit does:
+// https://github.com/flatcar/coreos-cloudinit/blob/flatcar-master/coreos-cloudinit.go
+const coreOSProgram = `#!/usr/bin/python3
+import os, sys, yaml
+option, path = sys.argv[1].split("=", 1)
+assert option == "--from-file"
+with open(path) as f:
+    document = yaml.safe_load(f)
+assert "coreos" not in document, "this stand-in writes no units"
+for file in document["write_files"]:
+    assert "encoding" not in file
+    os.makedirs(os.path.dirname(file["path"]), exist_ok=True)
+    with open(file["path"], "w") as f:
+        f.write(file["content"])
+    os.chmod(file["path"], int(file["permissions"], 8))
+`
 
 // plays gives it a service that does nothing, and is started at every boot.
 func (m *machine) plays(name string) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -120,6 +121,14 @@ func TestFaults(t *testing.T) {
 			})
 			r.finished()
 			r.equals(want, !f.alone)
+			r.cloud.eventually(t, "the report of a machine that has joined ends", func() error {
+				report, err := r.bootReport()
+				if err == nil && (slices.ContainsFunc(report.Spec.Machines, func(m api.MachineBoot) bool { return m.Machine == r.name }) ||
+					slices.ContainsFunc(report.Status.Machines, func(m api.MachineBootStatus) bool { return m.Machine == r.name })) {
+					err = fmt.Errorf("it has %+v", report)
+				}
+				return err
+			})
 			if n := r.starts(); n > starts+f.more {
 				t.Errorf("it has booted %d times, want %d", n, starts)
 			}
