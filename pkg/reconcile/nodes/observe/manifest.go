@@ -126,21 +126,14 @@ func (r *Reader) renderManifest(digest string, in render.Input) (*manifest.Manif
 	if err != nil {
 		return r.manifests.put(digest, nil, ErrNoManifest) // it was valid when it was rendered first
 	}
-	made, err := manifestIn(out.OSC.ProvisioningConfig.Files)
-	return r.manifests.put(digest, made, err)
-}
-
-// manifestIn returns the manifest among files; nil for none.
-func manifestIn(files []osm.File) (*manifest.Manifest, error) {
-	i := slices.IndexFunc(files, func(f osm.File) bool { return f.Path == manifest.Path && f.Content.Inline != nil })
-	if i < 0 {
-		return nil, nil
+	made, ok, err := render.ManifestOf(&out.OSC)
+	switch {
+	case err != nil:
+		return r.manifests.put(digest, nil, fmt.Errorf("%w: %w", ErrNoManifest, err))
+	case !ok:
+		return r.manifests.put(digest, nil, nil)
 	}
-	m, err := manifest.Parse([]byte(files[i].Content.Inline.Data))
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNoManifest, err)
-	}
-	return &m, nil
+	return r.manifests.put(digest, &made, nil)
 }
 
 // OtherVersions returns the versions that a file on a node of a generation can be from, newest
