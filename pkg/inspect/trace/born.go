@@ -21,7 +21,7 @@ import (
 type Page struct {
 	// Limit is the most nodes to return; 0 for none of them, with their number alone.
 	Limit int
-	// After is Born.Next of the page before.
+	// After is ProvisionedNodes.Next of the page before.
 	After string
 }
 

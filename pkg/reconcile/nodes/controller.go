@@ -390,7 +390,7 @@ func (r *Reconciler) markRemoved(ctx context.Context, np *api.NodeProvenance) er
 
 // patchWithEvents updates the status to that of next, including the ids of audit log
 // entries written by then. If the audit log cannot be written, the rest is still updated,
-// and the error is errUnkept.
+// and the error is errAuditPending.
 func (r *Reconciler) patchWithEvents(ctx context.Context, next *api.NodeProvenance, whole bool, change map[string]any) error {
 	noted, unkept := r.storeEvents(ctx, next, whole)
 	if unkept != nil && !errors.Is(unkept, errAuditPending) {

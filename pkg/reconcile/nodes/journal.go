@@ -89,8 +89,8 @@ func nodeEvent(np *api.NodeProvenance, kind auditlog.Kind, occasion string) audi
 }
 
 // storeEvents writes the missing audit log entries about a node, and returns the ids to
-// record in the status; nil for none. If untrimmed is false, trimmed fields are read again.
-// The error is errUnkept if the audit log cannot be written.
+// record in the status; nil for none. If whole is false, trimmed fields are read again.
+// The error is errAuditPending if the audit log cannot be written.
 func (r *Reconciler) storeEvents(ctx context.Context, np *api.NodeProvenance, whole bool) (*api.ProvenanceJournaled, error) {
 	facts := r.missingAuditEntries(np)
 	if len(facts) == 0 {
