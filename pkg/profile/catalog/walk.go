@@ -221,19 +221,20 @@ func (ln *historyWalk) whyRejected(o fileProfile, all []fileProfile) error {
 	return nil
 }
 
-// selectCurrentVersion selects the current version of a profile in the tree. For a rejected
-// offer, the content accepted earlier for its version remains, so that an invalid file
-// never removes a valid profile.
+// selectCurrentVersion decides which version of a profile is current at a commit: of the accepted
+// versions in the tree, the one that version.IsPreferred prefers. Without any, the profile has no
+// current version. For a rejected file, the content accepted earlier for its version remains, so that
+// an invalid file never removes a valid profile.
 func (ln *historyWalk) selectCurrentVersion(name string, commit source.Commit) {
-	all := ln.profilesNamed(name)
-	ln.acceptValid(all)
+	inTree := ln.profilesNamed(name)
+	ln.acceptValid(inTree)
 	var best Version
-	for _, o := range all {
-		v, ok := ln.accepted[key{o.id.name, o.id.version}]
+	for _, p := range inTree {
+		v, ok := ln.accepted[key{p.id.name, p.id.version}]
 		if !ok {
 			continue
 		}
-		v.CurrentPath = o.path
+		v.CurrentPath = p.path
 		if best.Name == "" || version.IsPreferred(v.Version, best.Version) {
 			best = v
 		}
@@ -243,8 +244,8 @@ func (ln *historyWalk) selectCurrentVersion(name string, commit source.Commit) {
 		return
 	}
 	best.SelectedBy = commit
-	if had, ok := ln.selected[name]; ok && had.Version == best.Version && had.Digest == best.Digest {
-		best.SelectedBy = had.SelectedBy
+	if previous, ok := ln.selected[name]; ok && previous.Version == best.Version && previous.Digest == best.Digest {
+		best.SelectedBy = previous.SelectedBy
 	}
 	ln.selected[name] = best
 }

@@ -148,7 +148,7 @@ func (r *Reconciler) renderAgain(ctx context.Context, pool types.NamespacedName,
 	if !lineage.Intact(rec) {
 		return nil, nil
 	}
-	doc, err := r.readProfile(ctx, pool, rec)
+	doc, err := r.readFileAtCommit(ctx, pool, rec)
 	if err != nil || doc == nil {
 		return nil, err
 	}
@@ -174,7 +174,10 @@ func (r *Reconciler) renderAgain(ctx context.Context, pool types.NamespacedName,
 	return out, nil
 }
 
-func (r *Reconciler) readProfile(ctx context.Context, pool types.NamespacedName, rec render.Record) (*profile.Document, error) {
+// readFileAtCommit returns the profile that its file had at the commit of a record, with the lines of
+// the file; nil if no file has it. It reads Git or the built-in profiles, not the cluster, and caches
+// the result.
+func (r *Reconciler) readFileAtCommit(ctx context.Context, pool types.NamespacedName, rec render.Record) (*profile.Document, error) {
 	key := strings.Join([]string{rec.ObjectDigest, rec.Repository, rec.Commit, rec.Path}, " ")
 	if doc, ok := getCached(&r.causes.mu, &r.causes.documents, key); ok {
 		return doc, nil

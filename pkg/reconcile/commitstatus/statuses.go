@@ -216,7 +216,7 @@ func (s *Statuses) processSource(ctx context.Context, key types.NamespacedName) 
 		err = s.sendStatus(ctx, &j, want)
 	}
 	if err == nil {
-		err = s.sendEarlier(ctx, &j, want.context)
+		err = s.sendBootStatuses(ctx, &j, want.context)
 	}
 	var final *rejectedError
 	switch {
