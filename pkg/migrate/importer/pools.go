@@ -42,12 +42,12 @@ func (a *importPlan) readPool(o manifest.Object) pool {
 		a.addNote(Note{Object: o.String(), Field: "metadata.annotations", Message: "has no annotation " + api.AnnotationOSP + ": it is not a pool, and osm-gitops ignores it"})
 		return p
 	}
-	facts, err := render.DecodePool(p.md)
+	decoded, err := render.DecodePool(p.md)
 	for _, problem := range render.Problems(err) {
 		a.addRejection(rejectionOf(o, problem))
 	}
 	if err == nil {
-		p.inputs = &facts
+		p.inputs = &decoded
 	}
 	return p
 }

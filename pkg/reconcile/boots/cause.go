@@ -236,9 +236,9 @@ func (s *rendering) find(entry *api.MachineBoot) (file string, line int32, near 
 func nearestLine(lines []string, reported int, command string) (line int, near bool) {
 	first, _, _ := strings.Cut(strings.TrimSpace(command), "\n")
 	want := words(first)
-	there := func(n int) bool { return n >= 1 && n <= len(lines) }
+	inRange := func(n int) bool { return n >= 1 && n <= len(lines) }
 	if want == "" {
-		if !there(reported) {
+		if !inRange(reported) {
 			return 0, false
 		}
 		return reported, false
@@ -246,7 +246,7 @@ func nearestLine(lines []string, reported int, command string) (line int, near b
 	for d := range nearby + 1 {
 		// Bash names a later line for a command of several lines, so the one before comes first.
 		for _, n := range []int{reported - d, reported + d} {
-			if there(n) && hasCommand(words(lines[n-1]), want) {
+			if inRange(n) && hasCommand(words(lines[n-1]), want) {
 				return n, d > 0
 			}
 		}

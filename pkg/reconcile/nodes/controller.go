@@ -144,8 +144,8 @@ var errAgain = errors.New("the node changed what it says again")
 // isReportOrNameChanged reports whether a node's report differs from the last one that was compared, or
 // whether the Node does not name its NodeProvenance.
 func (r *Reconciler) isReportOrNameChanged(node *metav1.PartialObjectMetadata, np *api.NodeProvenance) bool {
-	judged := apimeta.FindStatusCondition(np.Status.Conditions, api.AgreedCondition) != nil
-	return judged && (!namesProvenance(node) || !sameReport(np.Status.Reported, lineage.ReportOf(node)))
+	evaluated := apimeta.FindStatusCondition(np.Status.Conditions, api.AgreedCondition) != nil
+	return evaluated && (!namesProvenance(node) || !sameReport(np.Status.Reported, lineage.ReportOf(node)))
 }
 
 // statusTarget is a NodeProvenance whose status is checked. untrimmed reports that nothing was
@@ -300,13 +300,13 @@ func (r *Reconciler) updateStatus(ctx context.Context, node *metav1.PartialObjec
 	if err != nil {
 		return err
 	}
-	judged := before != nil && sameReport(np.Status.Reported, report) && (before.Reason == api.ReasonOtherMachine) == (against != "")
-	if judged && !match.changed && np.Status.Behind != "" && len(r.missingAuditEntries(np.NodeProvenance)) == 0 {
+	evaluated := before != nil && sameReport(np.Status.Reported, report) && (before.Reason == api.ReasonOtherMachine) == (against != "")
+	if evaluated && !match.changed && np.Status.Behind != "" && len(r.missingAuditEntries(np.NodeProvenance)) == 0 {
 		return nil
 	}
 	pool := types.NamespacedName{Namespace: np.Spec.Pool.Namespace, Name: np.Spec.Pool.Name}
 	// Records are read only if a missing part of the status depends on them.
-	if np.pool == nil && (!judged || np.Status.Behind == "") {
+	if np.pool == nil && (!evaluated || np.Status.Behind == "") {
 		if np.pool, err = r.TimelineOf(ctx, pool, r.fresh(node)); err != nil {
 			return err
 		}
@@ -317,7 +317,7 @@ func (r *Reconciler) updateStatus(ctx context.Context, node *metav1.PartialObjec
 	}
 	var agreed lineage.Agreement
 	var conditions []metav1.Condition
-	if !judged {
+	if !evaluated {
 		_, agreed = lineage.CompareReport(lineage.Observation{Report: report, Window: np.Spec.Window, Pool: np.pool})
 		if against != "" {
 			agreed = lineage.Agreement{Status: metav1.ConditionFalse, Reason: api.ReasonOtherMachine, Message: against}
@@ -391,18 +391,18 @@ func (r *Reconciler) markRemoved(ctx context.Context, np *api.NodeProvenance) er
 // patchWithEvents updates the status to that of next, including the ids of audit log
 // entries written by then. If the audit log cannot be written, the rest is still updated,
 // and the error is errAuditPending.
-func (r *Reconciler) patchWithEvents(ctx context.Context, next *api.NodeProvenance, whole bool, change map[string]any) error {
-	noted, unkept := r.storeEvents(ctx, next, whole)
-	if unkept != nil && !errors.Is(unkept, errAuditPending) {
-		return unkept
+func (r *Reconciler) patchWithEvents(ctx context.Context, next *api.NodeProvenance, untrimmed bool, change map[string]any) error {
+	entryIDs, auditErr := r.storeEvents(ctx, next, untrimmed)
+	if auditErr != nil && !errors.Is(auditErr, errAuditPending) {
+		return auditErr
 	}
-	if noted != nil {
-		change["journaled"] = noted
+	if entryIDs != nil {
+		change["journaled"] = entryIDs
 	}
 	if len(change) > 0 {
 		if err := r.patchStatus(ctx, next, change); err != nil {
 			return err
 		}
 	}
-	return unkept
+	return auditErr
 }
