@@ -112,11 +112,11 @@ func withSecrets(remote source.Remote, namespace string, secret, proxy *corev1.S
 		return remote, &SpecError{Reason: api.ReasonSourceInvalid, Err: fmt.Errorf("%s: a repository over ssh needs a Secret with the keys %s", fieldSecret, keysSSH)}
 	}
 	if secret != nil {
-		given, err := credentialsOf(secret, ssh)
+		parsed, err := credentialsOf(secret, ssh)
 		if err != nil {
 			return remote, newSecretWaitError(fieldSecret, secret, err)
 		}
-		remote.Auth, remote.CA, remote.Certificate = given.auth, given.ca, given.certificate
+		remote.Auth, remote.CA, remote.Certificate = parsed.auth, parsed.ca, parsed.certificate
 	}
 	var err error
 	if proxy != nil {

@@ -148,14 +148,14 @@ func (c Clusters) listPoolUses(ctx context.Context, match func(g lineage.Generat
 	note := func(obj *metav1.PartialObjectMetadata) {
 		changes[obj.Annotations[api.AnnotationInputDigest]] = obj.Annotations[api.AnnotationChange]
 	}
-	for kind, keep := range map[schema.GroupVersionKind]func(string, metav1.PartialObjectMetadata){
+	for kind, collect := range map[schema.GroupVersionKind]func(string, metav1.PartialObjectMetadata){
 		configKind: func(pool string, obj metav1.PartialObjectMetadata) { configs[pool] = &obj },
 		recordKind: func(pool string, obj metav1.PartialObjectMetadata) { records[pool] = append(records[pool], obj) },
 	} {
 		state, why, err := List(ctx, c.Management, newMetadataList(kind), func(page *metav1.PartialObjectMetadataList) error {
 			for _, obj := range page.Items {
 				note(&obj)
-				keep(lineage.PoolOf(&obj), obj)
+				collect(lineage.PoolOf(&obj), obj)
 			}
 			return nil
 		}, client.InNamespace(c.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager})

@@ -209,9 +209,9 @@ func (w *resultBuilder) addSourceStep(ctx context.Context, osp *osm.OperatingSys
 	state, note, err := List(ctx, w.in.Management, newList[api.ProfileSourceList], func(page *api.ProfileSourceList) error {
 		for i := range page.Items {
 			ps := &page.Items[i]
-			offers := slices.ContainsFunc(ps.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == w.Profile })
+			provides := slices.ContainsFunc(ps.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == w.Profile })
 			// The label on the object decides; otherwise the first source of this repository.
-			if ps.Name == name || found == nil && offers && githost.IsSameRepository(repositoryOf(ps), w.Commit.Repository) {
+			if ps.Name == name || found == nil && provides && githost.IsSameRepository(repositoryOf(ps), w.Commit.Repository) {
 				found = ps.DeepCopy()
 			}
 		}

@@ -74,11 +74,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // reconcile returns the time until a node that does not report has to be handled again; 0 for never.
 func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Duration, error) {
 	node := kubeclient.Metadata(nodecache.NodeKind)
-	there, err := kubeclient.Find(ctx, r.Worker, types.NamespacedName{Name: req.Name}, node)
+	found, err := kubeclient.Find(ctx, r.Worker, types.NamespacedName{Name: req.Name}, node)
 	if err != nil {
 		return 0, err
 	}
-	if !there {
+	if !found {
 		node = nil
 	}
 	known, err := r.ProvenancesOf(ctx, req.Name)
@@ -86,7 +86,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 		return 0, err
 	}
 	var own *api.NodeProvenance
-	var unkept error
+	var auditErr error
 	for i := range known {
 		switch np := &known[i]; {
 		case np.Spec.Node.Name != req.Name: // two names with the same label
@@ -96,7 +96,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 			err := r.markRemoved(ctx, np)
 			// An unavailable audit log must not stop the rest; its error is returned at the end.
 			if errors.Is(err, errAuditPending) {
-				unkept, err = err, nil
+				auditErr, err = err, nil
 			}
 			if err != nil {
 				return 0, err
@@ -104,27 +104,27 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 		}
 	}
 	if node == nil || !node.DeletionTimestamp.IsZero() {
-		return 0, unkept
+		return 0, auditErr
 	}
 	var pool lineage.Timeline
-	whole := false
+	untrimmed := false
 	if own == nil {
 		if own, pool, err = r.createProvenance(ctx, node); err != nil {
 			return 0, err
 		}
 		if own == nil {
-			return 0, unkept
+			return 0, auditErr
 		}
-		whole = true
+		untrimmed = true
 	}
-	target := statusTarget{own, whole, pool}
+	target := statusTarget{own, untrimmed, pool}
 	match, unmatched := r.observeMatch(ctx, node, target)
 	// A node can change its own labels and annotation at any rate, and must not cause as many writes.
-	if !whole && (match.changed || r.isReportOrNameChanged(node, own)) && !r.reports.allow(node.UID, r.Clock.Now()) {
+	if !untrimmed && (match.changed || r.isReportOrNameChanged(node, own)) && !r.reports.allow(node.UID, r.Clock.Now()) {
 		return 0, errAgain
 	}
 	// One mistake can concern every node.
-	if !whole && match.changed && !r.pace.TryAccept() {
+	if !untrimmed && match.changed && !r.pace.TryAccept() {
 		return 0, errAgain
 	}
 	if err := r.annotateProvenanceName(ctx, node, own.Name); err != nil {
@@ -133,7 +133,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 	if err := r.updateStatus(ctx, node, target, match); err != nil {
 		return 0, err
 	}
-	return match.next, errors.Join(unkept, unmatched)
+	return match.next, errors.Join(auditErr, unmatched)
 }
 
 // errAgain reports that a node's report was handled recently, or that of many nodes: root on a
