@@ -43,12 +43,12 @@ func (r *Reconciler) deleteExpiredProvenances(ctx context.Context) error {
 	}
 	old := expired(all, r.Retention, r.Clock.Now())
 	for i, np := range old {
-		recorded, err := r.recordBeforeDeletion(ctx, np)
+		stillRemoved, err := r.recordBeforeDeletion(ctx, np)
 		if err != nil {
 			r.Metrics.ExpiredProvenancesWaiting(len(old) - i)
 			return err
 		}
-		if !recorded {
+		if !stillRemoved {
 			continue
 		}
 		err = r.Worker.Delete(ctx, &api.NodeProvenance{ObjectMeta: metav1.ObjectMeta{Name: np.Name}}, client.Preconditions{UID: &np.UID})
