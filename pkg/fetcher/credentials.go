@@ -52,11 +52,11 @@ func (f *Fetcher) withCredentials(ctx context.Context, ps *api.ProfileSource, re
 	if overSSH(git.URL) {
 		keys = keysSSH
 	}
-	secret, err := f.readSecret(ctx, ps, git.SecretRef, secretRequirement{fieldSecret, keys})
+	secret, err := f.readSecret(ctx, ps, git.SecretRef, secretUsage{fieldSecret, keys})
 	if err != nil {
 		return remote, err
 	}
-	proxy, err := f.readSecret(ctx, ps, git.ProxySecretRef, secretRequirement{fieldProxy, keysProxy})
+	proxy, err := f.readSecret(ctx, ps, git.ProxySecretRef, secretUsage{fieldProxy, keysProxy})
 	if err != nil {
 		return remote, err
 	}
@@ -112,11 +112,11 @@ func withSecrets(remote source.Remote, namespace string, secret, proxy *corev1.S
 		return remote, &SpecError{Reason: api.ReasonSourceInvalid, Err: fmt.Errorf("%s: a repository over ssh needs a Secret with the keys %s", fieldSecret, keysSSH)}
 	}
 	if secret != nil {
-		given, err := credentialsOf(secret, ssh)
+		parsed, err := credentialsOf(secret, ssh)
 		if err != nil {
 			return remote, newSecretWaitError(fieldSecret, secret, err)
 		}
-		remote.Auth, remote.CA, remote.Certificate = given.auth, given.ca, given.certificate
+		remote.Auth, remote.CA, remote.Certificate = parsed.auth, parsed.ca, parsed.certificate
 	}
 	var err error
 	if proxy != nil {
@@ -133,11 +133,11 @@ func overSSH(url string) bool {
 	return strings.HasPrefix(url, "ssh://") || !strings.Contains(url, "://")
 }
 
-// secretRequirement is the field that names a Secret, and the keys that it needs.
-type secretRequirement struct{ field, keys string }
+// secretUsage names the field with the reference to a Secret, and its keys, in errors.
+type secretUsage struct{ field, keys string }
 
-// readSecret reads a Secret; nil without a reference.
-func (f *Fetcher) readSecret(ctx context.Context, ps *api.ProfileSource, ref *meta.LocalObjectReference, want secretRequirement) (*corev1.Secret, error) {
+// readSecret reads a Secret, and does not check its keys; it returns nil without a reference.
+func (f *Fetcher) readSecret(ctx context.Context, ps *api.ProfileSource, ref *meta.LocalObjectReference, usage secretUsage) (*corev1.Secret, error) {
 	if ref == nil {
 		return nil, nil
 	}
@@ -145,7 +145,7 @@ func (f *Fetcher) readSecret(ctx context.Context, ps *api.ProfileSource, ref *me
 	var secret corev1.Secret
 	if err := f.Live.Get(ctx, name, &secret); err != nil {
 		if apierrors.IsNotFound(err) {
-			return nil, &WaitError{fmt.Errorf("%s: Secret %s does not exist: create it with the keys %s", want.field, name, want.keys)}
+			return nil, &WaitError{fmt.Errorf("%s: Secret %s does not exist: create it with the keys %s", usage.field, name, usage.keys)}
 		}
 		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
 	}

@@ -57,8 +57,8 @@ func (f *Fetcher) fetchGit(ctx context.Context, ps *api.ProfileSource) (*source.
 
 // withMaxCacheAge sets how old the answer to another source can be.
 func withMaxCacheAge(ps *api.ProfileSource, remote source.Remote) source.Remote {
-	token, asked := meta.ReconcileAnnotationValue(ps.Annotations)
-	if asked && token != ps.Status.GetLastHandledReconcileRequest() || ps.Generation != ps.Status.ObservedGeneration {
+	token, requested := meta.ReconcileAnnotationValue(ps.Annotations)
+	if requested && token != ps.Status.GetLastHandledReconcileRequest() || ps.Generation != ps.Status.ObservedGeneration {
 		return remote
 	}
 	remote.MaxAge = ps.Spec.Interval.Duration

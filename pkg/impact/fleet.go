@@ -96,13 +96,13 @@ func NewPool(md *cluster.MachineDeployment, settings string, decode func(*cluste
 			p.Annotations[key] = value
 		}
 	}
-	facts, err := decode(md)
+	decoded, err := decode(md)
 	if err != nil {
 		p.Inputs = render.Pool{Name: md.Name, Namespace: md.Namespace}
 		p.Problem = redactMessage(errorWithoutPoolName(err)) // it can quote the pool (security.md 15)
 		return p
 	}
-	p.Inputs = redactPool(facts)
+	p.Inputs = redactPool(decoded)
 	return p
 }
 
@@ -122,8 +122,8 @@ func (s Settings) Key() string {
 }
 
 // redactPool returns a pool without credentials; SSH keys become placeholders.
-func redactPool(facts render.Pool) render.Pool {
-	in, _ := render.Input{Pool: facts}.SplitSecrets()
+func redactPool(pool render.Pool) render.Pool {
+	in, _ := render.Input{Pool: pool}.SplitSecrets()
 	keys := slices.Clone(in.Pool.SSHPublicKeys)
 	for i, key := range keys {
 		keys[i] = sshKeyPlaceholder(key)

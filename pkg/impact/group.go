@@ -103,11 +103,11 @@ func groupKey(ctx context.Context, i int, p Pool, was, is choice) (string, error
 		}
 	}
 	p.Inputs.Name, p.Inputs.Namespace = "", ""
-	facts, err := json.Marshal(p.Inputs)
+	inputs, err := json.Marshal(p.Inputs)
 	if err != nil {
 		return "", fmt.Errorf("encoding the facts of a pool: %w", err)
 	}
-	return fmt.Sprintf("%q %q %q %s", versions, p.Settings, p.SecretName, facts), nil
+	return fmt.Sprintf("%q %q %q %s", versions, p.Settings, p.SecretName, inputs), nil
 }
 
 // printed matches actions of a template that print what depends on the pool's name, without

@@ -74,18 +74,18 @@ func rebaseSnapshot(base, head *source.Snapshot) *source.Snapshot {
 		out.Line = append(out.Line, first)
 	}
 	step := source.HistoryEntry{Commit: head.Head}
-	there := map[string]bool{}
+	existing := map[string]bool{}
 	for _, f := range head.Files {
-		there[f.Path] = true
+		existing[f.Path] = true
 		if !f.Dirty && was[f.Path] != f.Blob {
 			step.Changes = append(step.Changes, source.Change{Path: f.Path, Blob: f.Blob})
 		}
 	}
 	for _, r := range head.Rejected {
-		there[r.Path] = true // it exists, but is unreadable
+		existing[r.Path] = true // it exists, but is unreadable
 	}
 	for path := range was {
-		if !there[path] {
+		if !existing[path] {
 			step.Changes = append(step.Changes, source.Change{Path: path})
 		}
 	}

@@ -101,17 +101,17 @@ func ParseConfig(path string, data []byte) (*Config, error) {
 		return nil, err
 	}
 	var problems []error
-	say := func(field, format string, args ...any) {
+	report := func(field, format string, args ...any) {
 		problems = append(problems, &strictyaml.Problem{Path: path, Line: c.lines.Line(field), Field: field, Err: fmt.Errorf(format, args...)})
 	}
 	for field, folder := range map[string]string{"profiles": c.Profiles, "pools": c.Pools} {
 		if folder != "" && (!filepath.IsLocal(filepath.FromSlash(folder)) || strings.Contains(folder, "\\")) {
-			say(field, "%q is not a folder below the folder of this file: write a relative path such as %s, with forward slashes", folder, field)
+			report(field, "%q is not a folder below the folder of this file: write a relative path such as %s, with forward slashes", folder, field)
 		}
 	}
 	oneOf := func(field, value string, values ...string) {
 		if value != "" && !slices.Contains(values, value) {
-			say(field, "invalid value %q: use one of %s", value, strings.Join(values, ", "))
+			report(field, "invalid value %q: use one of %s", value, strings.Join(values, ", "))
 		}
 	}
 	oneOf("lint.shellcheck", c.Lint.Shellcheck, "auto", "require", "off")
@@ -119,19 +119,19 @@ func ParseConfig(path string, data []byte) (*Config, error) {
 	for i, minor := range c.Lint.KubeletVersions {
 		supported := matrix.Kubelets()
 		if !slices.ContainsFunc(supported, func(v string) bool { return strings.HasPrefix(v, minor+".") && strings.Count(minor, ".") == 1 }) {
-			say(fmt.Sprintf("lint.kubeletVersions[%d]", i), "%q is not a supported minor release: write one such as \"1.34\"; supported releases are %s", minor, strings.Join(supported, ", "))
+			report(fmt.Sprintf("lint.kubeletVersions[%d]", i), "%q is not a supported minor release: write one such as \"1.34\"; supported releases are %s", minor, strings.Join(supported, ", "))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Lint.Severity)) {
 		field := "lint.severity[" + name + "]"
 		oneOf(field, c.Lint.Severity[name], string(SeverityError), string(SeverityWarning), string(SeverityNote))
 		if msg := unknownRule(name); msg != "" {
-			say(field, "%s", msg)
+			report(field, "%s", msg)
 		}
 	}
 	for i, s := range c.Lint.Suppress {
 		c.until = append(c.until, time.Time{})
-		c.checkAndParseSuppression(i, s, say)
+		c.checkAndParseSuppression(i, s, report)
 	}
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
@@ -139,23 +139,23 @@ func ParseConfig(path string, data []byte) (*Config, error) {
 	return c, nil
 }
 
-func (c *Config) checkAndParseSuppression(i int, s Suppression, say func(field, format string, args ...any)) {
+func (c *Config) checkAndParseSuppression(i int, s Suppression, report func(field, format string, args ...any)) {
 	field := fmt.Sprintf("lint.suppress[%d]", i)
 	if msg := unknownRule(s.Rule); msg != "" {
-		say(field+".rule", "%s", msg)
+		report(field+".rule", "%s", msg)
 	}
 	if strings.TrimSpace(s.Reason) == "" {
-		say(field+".reason", "is empty: state why the finding is accepted")
+		report(field+".reason", "is empty: state why the finding is accepted")
 	}
 	for name, glob := range map[string]string{"path": s.Path, "file": s.File} {
 		if !doublestar.ValidatePattern(glob) {
-			say(field+"."+name, "invalid glob %q: a bracket is not closed", glob)
+			report(field+"."+name, "invalid glob %q: a bracket is not closed", glob)
 		}
 	}
 	if s.Until != "" {
 		until, err := time.Parse(dateLayout, s.Until)
 		if err != nil {
-			say(field+".until", "invalid date %q: use the form 2027-03-31", s.Until)
+			report(field+".until", "invalid date %q: use the form 2027-03-31", s.Until)
 		}
 		c.until[i] = until
 	}

@@ -70,7 +70,7 @@ func (l *Linter) Run(ctx context.Context, files []File) (*Report, error) {
 		return SortAndCompact(dropBaseFindings(overlays.relocateOrDropFindings(slices.Clone(r.Findings), r.Documents), r.Documents))
 	}
 	unfinished := overlays.possibleFindingFiles(r.Documents)
-	told := 0
+	reported := 0
 	for _, file := range slices.Sorted(maps.Keys(watches)) {
 		own := slices.DeleteFunc(slices.Clone(runs), func(run *profileRun) bool { return run.doc.Path != file })
 		if err := renderAll(ctx, own); err != nil {
@@ -94,9 +94,9 @@ func (l *Linter) Run(ctx context.Context, files []File) (*Report, error) {
 		for _, paths := range unfinished {
 			complete = slices.DeleteFunc(complete, func(f Finding) bool { return f.Path >= slices.Min(paths) })
 		}
-		if len(complete) > told {
-			l.Found(complete[told:])
-			told = len(complete)
+		if len(complete) > reported {
+			l.Found(complete[reported:])
+			reported = len(complete)
 		}
 	}
 	r.Findings = sorted()
@@ -183,16 +183,16 @@ func (l *Linter) checkProfiles(ctx context.Context, r *Report, watches map[strin
 // addRun adds what rendering a profile has shown.
 func (r *Report) addRun(run *profileRun) {
 	r.add(run.renderFindings()...)
-	notReached := run.unexecutedBranches()
+	unexecuted := run.unexecutedBranches()
 	if !run.watch.isComplete() {
-		notReached = nil // a branch can be unreached because of a skipped rendering
+		unexecuted = nil // a branch can be unreached because of a skipped rendering
 	}
-	for _, b := range notReached {
+	for _, b := range unexecuted {
 		if !b.inner {
 			r.add(b.finding())
 		}
 	}
-	r.UnexecutedBranches = append(r.UnexecutedBranches, notReached...)
+	r.UnexecutedBranches = append(r.UnexecutedBranches, unexecuted...)
 	r.Renderings += len(run.rows)
 	r.Contents += len(run.contents)
 	r.Branches += len(run.branches)

@@ -102,7 +102,7 @@ func (l *Linter) newOverlays(files []File) overlays {
 // resolveOverlays resolves the overlays. For an overlay whose base has a newer version, it reports
 // the effect of that version.
 func (o overlays) resolveOverlays(ctx context.Context, contents []profile.Contents) ([]profile.Document, []Finding, error) {
-	elsewhere := func(ctx context.Context, ov profile.Overlay) (profile.Document, error) {
+	resolveBase := func(ctx context.Context, ov profile.Overlay) (profile.Document, error) {
 		f, err := o.baseFolder(ctx, ov)
 		if err != nil {
 			return profile.Document{}, err
@@ -113,7 +113,7 @@ func (o overlays) resolveOverlays(ctx context.Context, contents []profile.Conten
 		}
 		return doc, err
 	}
-	docs, wrong, err := overlay.Assemble(ctx, contents, elsewhere)
+	docs, wrong, err := overlay.Assemble(ctx, contents, resolveBase)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -47,14 +47,14 @@ func Read(ctx context.Context, paths []string) ([]File, []Finding, error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("reading %s: %w", name, err)
 		}
-		below, refused, err := source.Directory{Root: "/", Path: full}.ReadFiles(ctx)
+		below, rejected, err := source.Directory{Root: "/", Path: full}.ReadFiles(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
 		for _, f := range below {
 			add(File{Path: path.Join(filepath.ToSlash(name), f.Path), Data: f.Data, Folder: filepath.ToSlash(name)})
 		}
-		for _, r := range refused {
+		for _, r := range rejected {
 			findings = append(findings, Finding{Rule: RuleUnreadable, Severity: SeverityError, Path: path.Join(filepath.ToSlash(name), r.Path),
 				Message: "is not read: " + r.Reason})
 		}

@@ -73,12 +73,12 @@ func newRun(doc profile.Document, watch *timeBudget, renders bool) *profileRun {
 
 // restrictDimension leaves the values of a dimension that are asked for, all of them where none
 // is.
-func (r *profileRun) restrictDimension(dimension string, asked func(name string) bool) {
+func (r *profileRun) restrictDimension(dimension string, isRequested func(name string) bool) {
 	for i, d := range r.dims {
 		if d.Name != dimension {
 			continue
 		}
-		left := slices.DeleteFunc(slices.Clone(d.Values), func(v matrix.Value) bool { return !asked(v.Name) })
+		left := slices.DeleteFunc(slices.Clone(d.Values), func(v matrix.Value) bool { return !isRequested(v.Name) })
 		if len(left) > 0 {
 			r.dims[i].Values = left
 		}

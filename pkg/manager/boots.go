@@ -2,11 +2,19 @@ package manager
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/verify"
@@ -38,4 +46,62 @@ func startBoots(management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options,
 		reports.AuditLog = deps.auditLog
 	}
 	return func(ctx context.Context, cached cache.Cache) error { return reports.Setup(ctx, mgr, cached) }
+}
+
+// awaitReports is how long commit statuses wait for the BootReports of a cluster that has the kind.
+const awaitReports = 10 * time.Second
+
+// watchReports uses a cache of BootReports that is filled.
+type watchReports func(ctx context.Context, reports cache.Cache) error
+
+// reportReader reads BootReports once they can be read.
+type reportReader struct{ cache atomic.Pointer[cache.Cache] }
+
+func (r *reportReader) store(_ context.Context, reports cache.Cache) error {
+	r.cache.Store(&reports)
+	return nil
+}
+
+// get returns nil until BootReports can be read.
+func (r *reportReader) get() client.Reader {
+	if reports := r.cache.Load(); reports != nil {
+		return *reports
+	}
+	return nil
+}
+
+// watchBootReports calls watches with a cache of the worker cluster's BootReports, once they can be
+// listed: after an update of the controller alone, the kind is not installed or its permissions
+// are those of an earlier release. Nothing else needs them.
+func watchBootReports(mgr ctrl.Manager, watches ...watchReports) error {
+	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		var last string
+		err := wait.PollUntilContextCancel(ctx, installedPoll, true, func(ctx context.Context) (bool, error) {
+			err := mgr.GetAPIReader().List(ctx, &api.BootReportList{}, client.InNamespace(api.NamespaceCloudInitSettings), client.Limit(1))
+			if err != nil && err.Error() != last {
+				last = err.Error()
+				log.FromContext(ctx).Info("reports of booting machines cannot be read: apply deploy/crds and deploy/rbac.yaml of this release (two clusters: deploy/two-clusters/worker.yaml)", "cause", last)
+			}
+			return err == nil, nil
+		})
+		if err != nil {
+			return nil //nolint:nilerr // shutting down while it waited
+		}
+		reports, err := cache.New(mgr.GetConfig(), cache.Options{
+			Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), // managedFields say when a machine reported
+			DefaultNamespaces: map[string]cache.Config{api.NamespaceCloudInitSettings: {}},
+		})
+		if err == nil {
+			err = mgr.Add(reports)
+		}
+		if err == nil && reports.WaitForCacheSync(ctx) { // it cannot be read before it is started
+			for _, watch := range watches {
+				err = errors.Join(err, watch(ctx, reports))
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("watching BootReports: %w", err)
+		}
+		return nil
+	}))
 }

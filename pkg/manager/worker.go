@@ -27,6 +27,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/publish"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rollout"
 )
 
 // WorkerLeaseName is the name in the contract (section 9.8), like LeaseName. Its namespace
@@ -231,3 +233,41 @@ type everywhere func(ctx context.Context) error
 
 func (e everywhere) Start(ctx context.Context) error { return e(ctx) }
 func (e everywhere) NeedLeaderElection() bool        { return false }
+
+// addRollouts adds the controllers that release versions to pools in waves and replace
+// machines to the manager of the worker cluster. It returns what lets them read BootReports.
+func addRollouts(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, deps dependencies) (watchReports, error) {
+	rollouts := &rollout.Reconciler{
+		Management:     management.GetClient(),
+		Worker:         mgr.GetClient(),
+		Recorder:       notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
+		SourceRecorder: notify.DistinctRecorder{EventRecorder: management.GetEventRecorder(api.FieldManager)},
+		Clock:          clock.RealClock{},
+		Ahead:          deps.worker.cluster.clockAhead,
+		Metrics:        deps.metrics,
+		Namespace:      opts.Namespace,
+		Shard:          opts.Shard,
+	}
+	if err := rollouts.Setup(ctx, mgr, management.GetCache()); err != nil {
+		return nil, err
+	}
+	return func(_ context.Context, reports cache.Cache) error { return rollouts.WatchBootReports(reports) }, nil
+}
+
+// addSnapshotPublisher adds the controller that publishes the snapshot of pools to the manager of
+// the worker cluster.
+func addSnapshotPublisher(management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options) error {
+	if !opts.PublishSnapshot {
+		return nil
+	}
+	err := mgr.Add(&publish.Publisher{
+		Reader: publish.Reader{
+			Management: management.GetClient(), Worker: mgr.GetClient(), Settings: management.GetAPIReader(), Namespace: opts.Namespace,
+		},
+		Live: management.GetAPIReader(), Writer: management.GetClient(), Clock: clock.RealClock{},
+	})
+	if err != nil {
+		return fmt.Errorf("setting up --publish-snapshot: %w", err)
+	}
+	return nil
+}

@@ -7,8 +7,8 @@
 // incrementally. All of it can be fetched again, so a damaged mirror is deleted and fetched
 // from the start.
 //
-// Snapshot.Verify checks the signatures that a Demand requires, and Snapshot.Continues
-// reports whether a snapshot only adds commits to an earlier one.
+// Snapshot.Verify checks the signatures that a VerificationPolicy requires, and
+// Snapshot.FirstParentsContain reports whether a snapshot only adds commits to an earlier one.
 //
 // Start reading at Snapshot, then Mirrors.Fetch, which follows a remote,
 // Directory.Read, Repository.Read for any revision of a local one, and

@@ -18,7 +18,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/mirror"
 )
 
-// Many pushes leave few packs: when there are maxPacks, the next fetch gets the whole
+// Many pushes leave few packs: when there are mirror.MaxPacks, the next fetch gets the whole
 // repository as one pack.
 func TestManyPushesBecomeOnePack(t *testing.T) {
 	t.Parallel()

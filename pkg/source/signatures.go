@@ -34,7 +34,7 @@ const (
 // *UnverifiedError means that the snapshot must not be used. Any other error means that the
 // check could not be completed.
 //
-// Paths of a Demand apply to every change of a path that their glob matches: of its content,
+// Paths of a VerificationPolicy apply to every change of a path that their glob matches: of its content,
 // of its mode, its addition or removal, and a change of an IgnoreFile in any folder that hides
 // or reveals it.
 //

@@ -18,9 +18,9 @@ import (
 // joinLimit is the time after which a machine without a Node has failed, as for rollouts.
 const joinLimit = 30 * time.Minute
 
-// Boots counts the machines of one version: those that have or had a Node, and the existing ones
-// without. Failed machines that were deleted are only in the audit log.
-type Boots struct {
+// VersionBoots counts the machines of one version: those that have or had a Node, and the existing
+// ones without. Failed machines that were deleted are only in the audit log.
+type VersionBoots struct {
 	Profile string `json:"profile"`
 	Version string `json:"version"`
 	Commit  string `json:"commit,omitempty"`
@@ -106,12 +106,12 @@ func forEachFailing(ctx context.Context, from listed, take func(pool string, s *
 // CountBoots counts the machines of each version in the pools that in accepts, those of the newest
 // machine first. Machines without a Node are counted for the version that their pool had when they
 // were created, unless they report another.
-func (f *Model) CountBoots(unjoined []MachineBoot, in func(pool string) bool) []*Boots {
-	rows := map[OriginKey]*Boots{}
-	row := func(key OriginKey, created time.Time) *Boots {
+func (f *Model) CountBoots(unjoined []MachineBoot, in func(pool string) bool) []*VersionBoots {
+	rows := map[OriginKey]*VersionBoots{}
+	row := func(key OriginKey, created time.Time) *VersionBoots {
 		b := rows[key]
 		if b == nil {
-			b = &Boots{Profile: key.Profile, Version: key.Version, Commit: key.Commit}
+			b = &VersionBoots{Profile: key.Profile, Version: key.Version, Commit: key.Commit}
 			if o := f.Origins[key]; o != nil {
 				b.Author = o.Author
 			}
@@ -151,13 +151,13 @@ func (f *Model) CountBoots(unjoined []MachineBoot, in func(pool string) bool) []
 		}
 		b.Causes = append(b.Causes, m)
 	}
-	out := []*Boots{}
+	out := []*VersionBoots{}
 	for _, b := range rows {
 		slices.Sort(b.seconds)
 		b.P50Seconds, b.P95Seconds = percentile(b.seconds, 50), percentile(b.seconds, 95)
 		out = append(out, b)
 	}
-	slices.SortFunc(out, func(a, b *Boots) int {
+	slices.SortFunc(out, func(a, b *VersionBoots) int {
 		return cmp.Or(b.newest.Compare(a.newest), strings.Compare(a.Profile, b.Profile), strings.Compare(a.Version, b.Version), strings.Compare(a.Commit, b.Commit))
 	})
 	return out
@@ -186,28 +186,28 @@ func percentile(sorted []float64, percent int) float64 {
 	return sorted[(len(sorted)*percent+99)/100-1]
 }
 
-// Break is where machines of a pool stopped joining.
-type Break struct {
+// BootRegression is where machines of a pool stopped joining.
+type BootRegression struct {
 	// Joined is the last version whose machines joined, empty if none did.
 	Joined string `json:"joined,omitempty"`
 	// Failed is the first version after it whose machines did not.
 	Failed string `json:"failed"`
 	// Commits are those that changed the profile between the two, the last one included, oldest
 	// first, as far as their versions exist.
-	Commits []BreakCommit `json:"commits"`
+	Commits []RegressionCommit `json:"commits"`
 }
 
-// BreakCommit is a commit between two versions of a profile.
-type BreakCommit struct {
+// RegressionCommit is a commit between two versions of a profile.
+type RegressionCommit struct {
 	Commit  string `json:"commit"`
 	Version string `json:"version"`
 	Subject string `json:"subject,omitempty"`
 	Author  string `json:"author,omitempty"`
 }
 
-// FindBreak returns where the machines of a pool stopped joining, nil if those of its latest version
-// with machines joined. boots are its own.
-func (f *Model) FindBreak(pool string, boots []*Boots) *Break {
+// FindBootRegression returns where the machines of a pool stopped joining, nil if those of its
+// latest version with machines joined. boots are the counts of this pool.
+func (f *Model) FindBootRegression(pool string, boots []*VersionBoots) *BootRegression {
 	p := f.Pools[pool]
 	if p == nil {
 		return nil
@@ -215,7 +215,9 @@ func (f *Model) FindBreak(pool string, boots []*Boots) *Break {
 	var joined, failed *OriginKey
 	for _, g := range p.Timeline {
 		key := OriginKey{g.Profile, g.Version, g.Commit}
-		i := slices.IndexFunc(boots, func(b *Boots) bool { return b.Profile == g.Profile && b.Version == g.Version && b.Commit == g.Commit })
+		i := slices.IndexFunc(boots, func(b *VersionBoots) bool {
+			return b.Profile == g.Profile && b.Version == g.Version && b.Commit == g.Commit
+		})
 		switch {
 		case i < 0:
 		case boots[i].Joined > 0:
@@ -227,7 +229,7 @@ func (f *Model) FindBreak(pool string, boots []*Boots) *Break {
 	if failed == nil {
 		return nil
 	}
-	out := &Break{Failed: failed.Version, Commits: []BreakCommit{}}
+	out := &BootRegression{Failed: failed.Version, Commits: []RegressionCommit{}}
 	until := f.Origins[*failed]
 	var after time.Time
 	if joined != nil {
@@ -251,7 +253,7 @@ func (f *Model) FindBreak(pool string, boots []*Boots) *Break {
 		return cmp.Or(a.CommitTime().Compare(b.CommitTime()), strings.Compare(a.Version, b.Version))
 	})
 	for _, o := range between {
-		out.Commits = append(out.Commits, BreakCommit{o.Commit, o.Version, o.Subject, o.Author})
+		out.Commits = append(out.Commits, RegressionCommit{o.Commit, o.Version, o.Subject, o.Author})
 	}
 	return out
 }

@@ -42,7 +42,7 @@ func TestCountBoots(t *testing.T) {
 		{Pool: "unknown/pool", Machine: "other", Created: f.At.Add(-time.Hour)},
 	}
 	own := func(p string) bool { return p == pool }
-	summarize := func(rows []*fleet.Boots) (out []string) {
+	summarize := func(rows []*fleet.VersionBoots) (out []string) {
 		for _, b := range rows {
 			out = append(out, fmt.Sprintf("%s %d %d %d %d %.0f %.0f", b.Version, b.Joined, b.Booting, b.Failing, b.Failed, b.P50Seconds, b.P95Seconds))
 		}
@@ -53,10 +53,10 @@ func TestCountBoots(t *testing.T) {
 	if diff := cmp.Diff([]string{"v1.2.0 0 1 1 2 0 0", "v1.0.0 2 0 0 0 60 240", "v1.1.0 3 0 0 0 180 300"}, summarize(boots)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if b := f.FindBreak(pool, boots); b == nil || b.Joined != "v1.1.0" || b.Failed != "v1.2.0" || len(b.Commits) != 1 || b.Commits[0].Version != "v1.2.0" || b.Commits[0].Author == "" {
+	if b := f.FindBootRegression(pool, boots); b == nil || b.Joined != "v1.1.0" || b.Failed != "v1.2.0" || len(b.Commits) != 1 || b.Commits[0].Version != "v1.2.0" || b.Commits[0].Author == "" {
 		t.Errorf("the break is %+v", b)
 	}
-	if b := f.FindBreak(pool, f.CountBoots(unjoined[:1], own)); b != nil {
+	if b := f.FindBootRegression(pool, f.CountBoots(unjoined[:1], own)); b != nil {
 		t.Errorf("while a machine boots, the break is %+v", b)
 	}
 	if all := f.CountBoots(unjoined, func(string) bool { return true }); len(all) <= len(boots) {

@@ -87,7 +87,7 @@ func (f *Model) RotationsCausedBy(c *Commit) []Rotation {
 		}
 		seen[g.Pool] = true
 		p := f.Pools[g.Pool]
-		var reached []Rotation // oldest first
+		var rotations []Rotation // oldest first
 		for i, use := range p.Timeline {
 			s := f.Configurations[use.InputDigest]
 			cause := cmp.Or(use.SelectedBy, s.Commit)
@@ -107,10 +107,10 @@ func (f *Model) RotationsCausedBy(c *Commit) []Rotation {
 					r.Nodes++
 				}
 			}
-			reached = append(reached, r)
+			rotations = append(rotations, r)
 		}
-		slices.Reverse(reached)
-		out = append(out, reached...)
+		slices.Reverse(rotations)
+		out = append(out, rotations...)
 	}
 	slices.SortStableFunc(out, func(a, b Rotation) int { return cmp.Or(b.From.Compare(a.From), cmp.Compare(a.Pool, b.Pool)) })
 	return out

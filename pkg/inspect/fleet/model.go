@@ -342,11 +342,11 @@ func (f *Model) setRolloutState(p *Pool, md *metav1.ObjectMeta) {
 // rejected.
 func (f *Model) markRejected(osc *osm.OperatingSystemConfig) {
 	p := f.Pools[osc.Annotations[api.AnnotationPool]]
-	refused := osc.Annotations[api.AnnotationRefused]
-	if p == nil || p.Gone || refused == "" {
+	rejected := osc.Annotations[api.AnnotationRefused]
+	if p == nil || p.Gone || rejected == "" {
 		return
 	}
-	p.State, p.Why = Rejected, redact.PrintableText(refused, redact.MaxMessage)
+	p.State, p.Why = Rejected, redact.PrintableText(rejected, redact.MaxMessage)
 }
 
 // sort puts everything into display order.

@@ -21,7 +21,7 @@ import (
 type Page struct {
 	// Limit is the most nodes to return; 0 for none of them, with their number alone.
 	Limit int
-	// After is Born.Next of the page before.
+	// After is ProvisionedNodes.Next of the page before.
 	After string
 }
 
@@ -35,21 +35,21 @@ var abbreviated = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
 // commit matches if it is the first one with the content, the author's commit, or the one that
 // made the version current.
 func (c Clusters) Commit(ctx context.Context, commit string, page Page) (*Result, error) {
-	asked := Object{Kind: "Commit", Name: commit}
-	w := &resultBuilder{in: c, Result: Result{Subject: asked}}
+	subject := Object{Kind: "Commit", Name: commit}
+	w := &resultBuilder{in: c, Result: Result{Subject: subject}}
 	is := commitMatcher(commit)
 	osps, err := w.addProfilesOfCommit(ctx, is)
 	if err != nil {
 		return nil, err
 	}
-	var unread []string
-	w.Pools, unread, err = c.listPoolUses(ctx, func(g lineage.Generation, change string) bool {
+	var unreadable []string
+	w.Pools, unreadable, err = c.listPoolUses(ctx, func(g lineage.Generation, change string) bool {
 		return is(g.Commit) || is(change) || is(g.SelectedBy)
 	})
 	if err != nil {
 		return nil, err
 	}
-	w.addUnreadable(unread)
+	w.addUnreadable(unreadable)
 	w.Nodes, err = c.nodePage(ctx, page, nil, func(np *api.NodeProvenance) bool {
 		s := np.Spec.Configuration
 		return s != nil && (is(s.Commit) || is(s.Change) || is(s.SelectedBy))
@@ -59,15 +59,15 @@ func (c Clusters) Commit(ctx context.Context, commit string, page Page) (*Result
 	}
 	if osps == 0 && len(w.Pools) == 0 && w.Nodes.Total == 0 {
 		if w.Nodes.ReadError != "" {
-			unread = append(unread, "NodeProvenances: "+w.Nodes.ReadError)
+			unreadable = append(unreadable, "NodeProvenances: "+w.Nodes.ReadError)
 		}
 		if step := w.Step("OperatingSystemProfile"); step != nil {
-			unread = append(unread, "OperatingSystemProfiles: "+step.Note)
+			unreadable = append(unreadable, "OperatingSystemProfiles: "+step.Note)
 		}
-		if len(unread) > 0 {
-			return nil, &NotFoundError{Object: asked, Hint: "no profile, pool or node that could be read comes from it; " + strings.Join(unread, "; ")}
+		if len(unreadable) > 0 {
+			return nil, &NotFoundError{Object: subject, Hint: "no profile, pool or node that could be read comes from it; " + strings.Join(unreadable, "; ")}
 		}
-		return nil, &NotFoundError{Object: asked, Hint: "no profile, pool or node in the cluster comes from it"}
+		return nil, &NotFoundError{Object: subject, Hint: "no profile, pool or node in the cluster comes from it"}
 	}
 	return &w.Result, nil
 }
@@ -133,8 +133,8 @@ func commitRoles(is func(string) bool, commit, change, selectedBy string) []stri
 }
 
 // addUnreadable adds a step for each kind that records the configurations of pools and cannot be read.
-func (w *resultBuilder) addUnreadable(unread []string) {
-	for _, text := range unread {
+func (w *resultBuilder) addUnreadable(unreadable []string) {
+	for _, text := range unreadable {
 		kind, note, _ := strings.Cut(text, "s: ")
 		w.addStep(Object{Kind: kind, Namespace: w.in.Namespace}, Unreadable, note+", so pools can be missing below")
 	}
@@ -142,20 +142,20 @@ func (w *resultBuilder) addUnreadable(unread []string) {
 
 // listPoolUses returns the intervals in which pools had matching configurations, by pool and time, and
 // notes about kinds that record them and cannot be read.
-func (c Clusters) listPoolUses(ctx context.Context, match func(g lineage.Generation, change string) bool) (out []PoolUse, unread []string, err error) {
+func (c Clusters) listPoolUses(ctx context.Context, match func(g lineage.Generation, change string) bool) (out []PoolUse, unreadable []string, err error) {
 	configs, records := map[string]*metav1.PartialObjectMetadata{}, map[string][]metav1.PartialObjectMetadata{}
 	changes := map[string]string{} // by input digest
 	note := func(obj *metav1.PartialObjectMetadata) {
 		changes[obj.Annotations[api.AnnotationInputDigest]] = obj.Annotations[api.AnnotationChange]
 	}
-	for kind, keep := range map[schema.GroupVersionKind]func(string, metav1.PartialObjectMetadata){
+	for kind, collect := range map[schema.GroupVersionKind]func(string, metav1.PartialObjectMetadata){
 		configKind: func(pool string, obj metav1.PartialObjectMetadata) { configs[pool] = &obj },
 		recordKind: func(pool string, obj metav1.PartialObjectMetadata) { records[pool] = append(records[pool], obj) },
 	} {
 		state, why, err := List(ctx, c.Management, newMetadataList(kind), func(page *metav1.PartialObjectMetadataList) error {
 			for _, obj := range page.Items {
 				note(&obj)
-				keep(lineage.PoolOf(&obj), obj)
+				collect(lineage.PoolOf(&obj), obj)
 			}
 			return nil
 		}, client.InNamespace(c.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager})
@@ -163,10 +163,10 @@ func (c Clusters) listPoolUses(ctx context.Context, match func(g lineage.Generat
 			return nil, nil, err
 		}
 		if state != Found {
-			unread = append(unread, kind.Kind+"s: "+why)
+			unreadable = append(unreadable, kind.Kind+"s: "+why)
 		}
 	}
-	slices.Sort(unread)
+	slices.Sort(unreadable)
 	pools := map[string]bool{}
 	for pool := range configs {
 		pools[pool] = true
@@ -187,7 +187,7 @@ func (c Clusters) listPoolUses(ctx context.Context, match func(g lineage.Generat
 		}
 	}
 	slices.SortStableFunc(out, func(a, b PoolUse) int { return strings.Compare(a.Pool, b.Pool) }) // those of one pool are in order
-	return out, unread, nil
+	return out, unreadable, nil
 }
 
 func useOf(pool string, g lineage.Generation) PoolUse {

@@ -15,14 +15,14 @@ import (
 // Machine follows a machine to its node, or where none has joined yet to what it will be
 // provisioned from. Without a namespace the machine is looked for in all of them.
 func (c Clusters) Machine(ctx context.Context, key types.NamespacedName) (*Result, error) {
-	asked := Object{Kind: "Machine", Namespace: key.Namespace, Name: key.Name}
+	subject := Object{Kind: "Machine", Namespace: key.Namespace, Name: key.Name}
 	found, note, err := c.findMachineByName(ctx, key)
 	if err != nil {
 		return nil, err
 	}
 	if found != nil && found.Status.NodeRef != nil {
-		asked.Namespace, asked.UID = found.Namespace, found.UID
-		t, err := c.traceNodeNamed(ctx, asked, found.Status.NodeRef.Name)
+		subject.Namespace, subject.UID = found.Namespace, found.UID
+		t, err := c.traceNodeNamed(ctx, subject, found.Status.NodeRef.Name)
 		if err == nil {
 			t.compareMachineUID(found)
 		}
@@ -42,14 +42,14 @@ func (c Clusters) Machine(ctx context.Context, key types.NamespacedName) (*Resul
 	case last != nil && (found == nil || found.UID == last.Spec.Machine.UID):
 		t, err := c.Provenance(ctx, last.Name)
 		if err == nil {
-			t.Subject = asked
+			t.Subject = subject
 		}
 		return t, err
 	case found == nil:
-		return nil, &NotFoundError{Object: asked, Hint: note}
+		return nil, &NotFoundError{Object: subject, Hint: note}
 	}
-	asked.Namespace, asked.UID = found.Namespace, found.UID
-	w := &resultBuilder{in: c, Result: Result{Subject: asked}}
+	subject.Namespace, subject.UID = found.Namespace, found.UID
+	w := &resultBuilder{in: c, Result: Result{Subject: subject}}
 	return w.traceUnjoinedMachine(ctx, found)
 }
 

@@ -29,16 +29,16 @@ func (c Clusters) Node(ctx context.Context, name string) (*Result, error) {
 // exactly one.
 func (c Clusters) Provenance(ctx context.Context, name string) (*Result, error) {
 	var np api.NodeProvenance
-	asked := Object{Kind: "NodeProvenance", Name: name}
+	subject := Object{Kind: "NodeProvenance", Name: name}
 	state, note, err := getWithState(ctx, c.Worker, types.NamespacedName{Name: name}, &np)
 	if err != nil {
 		return nil, err
 	}
 	if state != Found {
-		return nil, &NotFoundError{Object: asked, Hint: note}
+		return nil, &NotFoundError{Object: subject, Hint: note}
 	}
-	asked.UID = np.UID
-	w := &resultBuilder{in: c, Result: Result{Subject: asked}, np: &np}
+	subject.UID = np.UID
+	w := &resultBuilder{in: c, Result: Result{Subject: subject}, np: &np}
 	if w.node, err = c.liveNode(ctx, w, np.Spec.Node.Name); err != nil {
 		return nil, err
 	}
@@ -62,8 +62,8 @@ type resultBuilder struct {
 }
 
 // traceNodeNamed traces the node with a name, as the answer about the requested object.
-func (c Clusters) traceNodeNamed(ctx context.Context, asked Object, name string) (*Result, error) {
-	w := &resultBuilder{in: c, Result: Result{Subject: asked}}
+func (c Clusters) traceNodeNamed(ctx context.Context, subject Object, name string) (*Result, error) {
+	w := &resultBuilder{in: c, Result: Result{Subject: subject}}
 	var err error
 	if w.node, err = c.liveNode(ctx, w, name); err != nil {
 		return nil, err
@@ -84,9 +84,9 @@ func (c Clusters) traceNodeNamed(ctx context.Context, asked Object, name string)
 	}
 	if w.node == nil && w.np == nil {
 		if w.provenanceNote != "" || w.nodeNote != "" {
-			return nil, &NotFoundError{Object: asked, Hint: strings.TrimSpace("NodeProvenances: " + cmp.Or(w.provenanceNote, "none") + "; Node: " + cmp.Or(w.nodeNote, "none"))}
+			return nil, &NotFoundError{Object: subject, Hint: strings.TrimSpace("NodeProvenances: " + cmp.Or(w.provenanceNote, "none") + "; Node: " + cmp.Or(w.nodeNote, "none"))}
 		}
-		return nil, &NotFoundError{Object: asked, Hint: "records are deleted after --provenance-retention, 90 days by default"}
+		return nil, &NotFoundError{Object: subject, Hint: "records are deleted after --provenance-retention, 90 days by default"}
 	}
 	t, err := w.traceFromNode(ctx)
 	if err == nil {
@@ -250,8 +250,8 @@ func (w *resultBuilder) compareNodeReport() {
 	if w.np == nil || w.node == nil {
 		return
 	}
-	report, judged := lineage.ReportOf(w.node), cmp.Or(w.np.Status.Reported, &api.NodeReport{})
-	if report == *judged || w.Node.Agreed == nil || w.Node.Agreed.Status == metav1.ConditionFalse {
+	report, evaluated := lineage.ReportOf(w.node), cmp.Or(w.np.Status.Reported, &api.NodeReport{})
+	if report == *evaluated || w.Node.Agreed == nil || w.Node.Agreed.Status == metav1.ConditionFalse {
 		return
 	}
 	c := lineage.DetermineConfiguration(lineage.Observation{Report: report, Window: w.np.Spec.Window, Revision: w.np.Spec.Pool.Revision, Pool: w.recorded.Timeline})

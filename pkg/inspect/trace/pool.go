@@ -22,16 +22,16 @@ import (
 // MachineDeployment follows a pool to where what it gives to machines now is from, with
 // a page of its nodes. Without a namespace it is looked for in all of them.
 func (c Clusters) MachineDeployment(ctx context.Context, key types.NamespacedName, page Page) (*Result, error) {
-	asked := Object{Kind: "MachineDeployment", Namespace: key.Namespace, Name: key.Name}
+	subject := Object{Kind: "MachineDeployment", Namespace: key.Namespace, Name: key.Name}
 	if key.Namespace == "" {
 		found, err := c.findPoolByName(ctx, key.Name)
 		if err != nil {
 			return nil, err
 		}
-		key, asked.Namespace = found, found.Namespace
+		key, subject.Namespace = found, found.Namespace
 	}
-	w := &resultBuilder{in: c, Result: Result{Subject: asked, Pool: key.String()}}
-	md, err := w.addPoolStep(ctx, asked)
+	w := &resultBuilder{in: c, Result: Result{Subject: subject, Pool: key.String()}}
+	md, err := w.addPoolStep(ctx, subject)
 	if err != nil {
 		return nil, err
 	}
@@ -47,59 +47,59 @@ func (c Clusters) MachineDeployment(ctx context.Context, key types.NamespacedNam
 		return nil, err
 	}
 	if md == nil && w.recorded.state == Missing && len(w.recorded.Timeline) == 0 && w.Nodes.Total == 0 {
-		return nil, &NotFoundError{Object: asked, Hint: strings.Join(w.listReadErrors(), "; ")}
+		return nil, &NotFoundError{Object: subject, Hint: strings.Join(w.listReadErrors(), "; ")}
 	}
 	return w.traceCurrentConfiguration(ctx)
 }
 
 // Config follows an OperatingSystemConfig of the controller's namespace.
 func (c Clusters) Config(ctx context.Context, name string) (*Result, error) {
-	asked := Object{Kind: "OperatingSystemConfig", Namespace: c.Namespace, Name: name}
+	subject := Object{Kind: "OperatingSystemConfig", Namespace: c.Namespace, Name: name}
 	var osc osm.OperatingSystemConfig
 	state, note, err := getWithState(ctx, c.Management, types.NamespacedName{Namespace: c.Namespace, Name: name}, &osc)
 	if err != nil {
 		return nil, err
 	}
 	if state != Found {
-		return nil, &NotFoundError{Object: asked, Hint: note}
+		return nil, &NotFoundError{Object: subject, Hint: note}
 	}
-	asked.UID = osc.UID
-	w := &resultBuilder{in: c, Result: Result{Subject: asked}}
+	subject.UID = osc.UID
+	w := &resultBuilder{in: c, Result: Result{Subject: subject}}
 	key, ok := lineage.ParsePool(lineage.PoolOf(&osc))
 	if !ok {
-		w.addStep(asked, Foreign, "it names no pool: operating-system-manager or a user created it").addDetail("reported version", osc.Annotations[api.AnnotationOSPVersion])
+		w.addStep(subject, Foreign, "it names no pool: operating-system-manager or a user created it").addDetail("reported version", osc.Annotations[api.AnnotationOSPVersion])
 		return &w.Result, nil
 	}
 	if name != lineage.NamesOf(key).Config {
-		w.addStep(asked, Foreign, fmt.Sprintf("its annotation names MachineDeployment %s, whose configuration has another name", key))
+		w.addStep(subject, Foreign, fmt.Sprintf("its annotation names MachineDeployment %s, whose configuration has another name", key))
 		return &w.Result, nil
 	}
-	return w.tracePoolObject(ctx, asked, key)
+	return w.tracePoolObject(ctx, subject, key)
 }
 
 // Secret follows a Secret of api.NamespaceCloudInitSettings, or of another namespace where
 // one is given. Its data is not read.
 func (c Clusters) Secret(ctx context.Context, key types.NamespacedName) (*Result, error) {
-	asked := Object{Kind: secretKind.Kind, Namespace: cmp.Or(key.Namespace, api.NamespaceCloudInitSettings), Name: key.Name}
+	subject := Object{Kind: secretKind.Kind, Namespace: cmp.Or(key.Namespace, api.NamespaceCloudInitSettings), Name: key.Name}
 	secret := kubeclient.Metadata(secretKind)
-	state, note, err := getWithState(ctx, c.Worker, types.NamespacedName{Namespace: asked.Namespace, Name: asked.Name}, secret)
+	state, note, err := getWithState(ctx, c.Worker, types.NamespacedName{Namespace: subject.Namespace, Name: subject.Name}, secret)
 	if err != nil {
 		return nil, err
 	}
 	if state != Found {
-		return nil, &NotFoundError{Object: asked, Hint: note}
+		return nil, &NotFoundError{Object: subject, Hint: note}
 	}
-	asked.UID = secret.UID
-	w := &resultBuilder{in: c, Result: Result{Subject: asked}}
+	subject.UID = secret.UID
+	w := &resultBuilder{in: c, Result: Result{Subject: subject}}
 	pool, ok := lineage.ParsePool(lineage.PoolOf(secret))
 	digest := secret.Annotations[api.AnnotationInputDigest]
 	switch {
 	case !ok:
-		w.addStep(asked, Foreign, "it names no pool: this controller did not create it").addDetail("reported version", secret.Annotations[api.AnnotationOSPVersion])
+		w.addStep(subject, Foreign, "it names no pool: this controller did not create it").addDetail("reported version", secret.Annotations[api.AnnotationOSPVersion])
 		return &w.Result, nil
 	case digest == "":
-		w.addStep(asked, Found, "it contains data that all nodes of its pool share, and is not from a commit")
-		return w.tracePoolObject(ctx, asked, pool)
+		w.addStep(subject, Found, "it contains data that all nodes of its pool share, and is not from a commit")
+		return w.tracePoolObject(ctx, subject, pool)
 	}
 	if _, err := w.addPoolStep(ctx, Object{Kind: "MachineDeployment", Namespace: pool.Namespace, Name: pool.Name, UID: types.UID(secret.Annotations[api.AnnotationPoolUID])}); err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func (c Clusters) Secret(ctx context.Context, key types.NamespacedName) (*Result
 }
 
 // tracePoolObject traces an object that was created for a pool: the pool's current configuration.
-func (w *resultBuilder) tracePoolObject(ctx context.Context, asked Object, pool types.NamespacedName) (*Result, error) {
+func (w *resultBuilder) tracePoolObject(ctx context.Context, subject Object, pool types.NamespacedName) (*Result, error) {
 	if _, err := w.addPoolStep(ctx, Object{Kind: "MachineDeployment", Namespace: pool.Namespace, Name: pool.Name}); err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (w *resultBuilder) tracePoolObject(ctx context.Context, asked Object, pool 
 	if w.recorded, err = w.in.recordedStateOf(ctx, pool); err != nil {
 		return nil, err
 	}
-	w.Pool, w.Subject = pool.String(), asked
+	w.Pool, w.Subject = pool.String(), subject
 	return w.traceCurrentConfiguration(ctx)
 }
 
@@ -309,7 +309,7 @@ func (w *resultBuilder) addConfigDetails(step *Step, osc *osm.OperatingSystemCon
 // addRecordStep adds the archived record of a generation, unless the OperatingSystemConfig has it. It
 // returns nil if there is no record.
 func (w *resultBuilder) addRecordStep(ctx context.Context, m tracedConfiguration, g *lineage.Generation) (*render.Record, error) {
-	kept, err := w.in.recordIn(ctx, w.recorded, w.recorded.pool, m.digest)
+	stored, err := w.in.recordIn(ctx, w.recorded, w.recorded.pool, m.digest)
 	var none *NotFoundError
 	var edited *EditedError
 	switch {
@@ -329,17 +329,17 @@ func (w *resultBuilder) addRecordStep(ctx context.Context, m tracedConfiguration
 	case err != nil:
 		return nil, err
 	}
-	if kept.Config == nil {
-		step := w.addStep(kept.From, Found, "")
-		step.addDetail("version", kept.Record.Version)
-		step.addDetail("commit", kept.Record.Commit)
-		step.addDetail("input digest", kept.Record.Digests.Input)
+	if stored.Config == nil {
+		step := w.addStep(stored.From, Found, "")
+		step.addDetail("version", stored.Record.Version)
+		step.addDetail("commit", stored.Record.Commit)
+		step.addDetail("input digest", stored.Record.Digests.Input)
 		if g != nil {
 			step.addDetail("since", formatTime(g.From))
 			step.addDetail("until", formatTime(g.Until))
 		}
 	}
-	return &kept.Record, nil
+	return &stored.Record, nil
 }
 
 // compareRecord compares what something says with the record that it names.

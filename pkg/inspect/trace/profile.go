@@ -27,12 +27,12 @@ import (
 // profile, as files and the annotation of pools have it: see profileVersions.
 func (c Clusters) TraceProfile(ctx context.Context, key types.NamespacedName, page Page) (*Result, error) {
 	key.Namespace = cmp.Or(key.Namespace, c.Namespace)
-	asked := Object{Kind: "OperatingSystemProfile", Namespace: key.Namespace, Name: key.Name}
+	subject := Object{Kind: "OperatingSystemProfile", Namespace: key.Namespace, Name: key.Name}
 	object := key.Name
 	if key.Namespace != c.Namespace {
 		object = key.String()
 	}
-	w := &resultBuilder{in: c, Result: Result{Subject: asked, Object: clean(object)}}
+	w := &resultBuilder{in: c, Result: Result{Subject: subject, Object: clean(object)}}
 	var of *api.ProvenanceConfiguration
 	var err error
 	w.Nodes, err = c.nodePage(ctx, page, nil, func(np *api.NodeProvenance) bool {
@@ -49,7 +49,7 @@ func (c Clusters) TraceProfile(ctx context.Context, key types.NamespacedName, pa
 	if err := w.addOriginSteps(ctx, object); err != nil {
 		return nil, err
 	}
-	step := w.Step(asked.Kind)
+	step := w.Step(subject.Kind)
 	if step.State == Missing && of == nil {
 		return c.profileVersions(ctx, key, page)
 	}
@@ -61,12 +61,12 @@ func (c Clusters) TraceProfile(ctx context.Context, key types.NamespacedName, pa
 			w.addLinksAndCleanCommit(nil)
 		}
 	}
-	var unread []string
-	w.Pools, unread, err = c.listPoolUses(ctx, func(g lineage.Generation, _ string) bool {
+	var unreadable []string
+	w.Pools, unreadable, err = c.listPoolUses(ctx, func(g lineage.Generation, _ string) bool {
 		// A pool may name the profile, or this one object.
 		return g.Version == w.Version && (g.Profile == w.Profile || g.Profile == key.Name)
 	})
-	w.addUnreadable(unread)
+	w.addUnreadable(unreadable)
 	return &w.Result, err
 }
 
@@ -209,9 +209,9 @@ func (w *resultBuilder) addSourceStep(ctx context.Context, osp *osm.OperatingSys
 	state, note, err := List(ctx, w.in.Management, newList[api.ProfileSourceList], func(page *api.ProfileSourceList) error {
 		for i := range page.Items {
 			ps := &page.Items[i]
-			offers := slices.ContainsFunc(ps.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == w.Profile })
+			provides := slices.ContainsFunc(ps.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == w.Profile })
 			// The label on the object decides; otherwise the first source of this repository.
-			if ps.Name == name || found == nil && offers && githost.IsSameRepository(repositoryOf(ps), w.Commit.Repository) {
+			if ps.Name == name || found == nil && provides && githost.IsSameRepository(repositoryOf(ps), w.Commit.Repository) {
 				found = ps.DeepCopy()
 			}
 		}

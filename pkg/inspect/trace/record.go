@@ -123,19 +123,19 @@ func PlaceholderInput(rec render.Record, spec osm.OperatingSystemProfileSpec, se
 
 // ReadGenerationInput reads all that the placeholder rendering of a recorded generation needs.
 func (c Clusters) ReadGenerationInput(ctx context.Context, pool types.NamespacedName, inputDigest string) (render.Input, error) {
-	kept, err := c.ReadRecord(ctx, pool, inputDigest)
+	stored, err := c.ReadRecord(ctx, pool, inputDigest)
 	if err != nil {
 		return render.Input{}, err
 	}
-	osp, _, err := c.ReadProfileAndDigest(ctx, kept.Record.Object)
+	osp, _, err := c.ReadProfileAndDigest(ctx, stored.Record.Object)
 	if err != nil {
 		return render.Input{}, err
 	}
-	settings, err := c.ReadUnverifiedSettings(ctx, kept.Record.SettingsDigest)
+	settings, err := c.ReadUnverifiedSettings(ctx, stored.Record.SettingsDigest)
 	if err != nil {
 		return render.Input{}, err
 	}
-	return PlaceholderInput(kept.Record, osp.Spec, settings)
+	return PlaceholderInput(stored.Record, osp.Spec, settings)
 }
 
 // recordedState is what a pool had and has.

@@ -37,8 +37,8 @@ type ProfileVersion struct {
 // profileVersions lists the versions of a profile, given by its own name: those that have
 // an object, and those that pools or nodes remember. The highest comes first.
 func (c Clusters) profileVersions(ctx context.Context, key types.NamespacedName, page Page) (*Result, error) {
-	asked := Object{Kind: "Profile", Namespace: key.Namespace, Name: key.Name}
-	w := &resultBuilder{in: c, Result: Result{Subject: asked, Profile: clean(key.Name)}}
+	subject := Object{Kind: "Profile", Namespace: key.Namespace, Name: key.Name}
+	w := &resultBuilder{in: c, Result: Result{Subject: subject, Profile: clean(key.Name)}}
 	versions := map[string]*ProfileVersion{}
 	known := func(version string) *ProfileVersion {
 		version = clean(version)
@@ -120,13 +120,13 @@ func (w *resultBuilder) addSourcesAndMarkCurrent(ctx context.Context, key types.
 // addVersionUses adds the pools that have or had a profile, and the nodes that were
 // provisioned from it.
 func (w *resultBuilder) addVersionUses(ctx context.Context, name string, page Page, known func(string) *ProfileVersion) error {
-	var unread []string
+	var unreadable []string
 	var err error
-	w.Pools, unread, err = w.in.listPoolUses(ctx, func(g lineage.Generation, _ string) bool { return g.Profile == name })
+	w.Pools, unreadable, err = w.in.listPoolUses(ctx, func(g lineage.Generation, _ string) bool { return g.Profile == name })
 	if err != nil {
 		return err
 	}
-	w.addUnreadable(unread)
+	w.addUnreadable(unreadable)
 	for _, use := range w.Pools {
 		v := known(use.Version)
 		v.Commit = cmp.Or(v.Commit, use.Commit)

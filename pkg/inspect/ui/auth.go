@@ -111,14 +111,14 @@ func (g *Authorizer) Admit(ctx context.Context, r *http.Request) (int, *Viewer, 
 }
 
 // runInSlot sends a review once fewer than maxReviews are running.
-func (g *Authorizer) runInSlot(ctx context.Context, ask func(context.Context) error) error {
+func (g *Authorizer) runInSlot(ctx context.Context, request func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, reviewTime)
 	defer cancel()
 	if err := g.slots.Acquire(ctx, 1); err != nil {
 		return fmt.Errorf("waiting to authenticate the viewer: %w", err)
 	}
 	defer g.slots.Release(1)
-	return ask(ctx)
+	return request(ctx)
 }
 
 // tokenOrPasswordOf returns the token of a request: a bearer token, or the password that a browser
@@ -135,11 +135,11 @@ func tokenOrPasswordOf(r *http.Request) string {
 }
 
 func (g *Authorizer) cached(key [sha256.Size]byte) (decision, bool) {
-	kept, ok := g.decisions.Get(key)
+	value, ok := g.decisions.Get(key)
 	if !ok {
 		return decision{}, false
 	}
-	d := kept.(decision)
+	d := value.(decision)
 	return d, g.Clock.Now().Before(d.until)
 }
 

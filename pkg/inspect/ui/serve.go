@@ -240,19 +240,19 @@ func (s *Server) repositoryHosts(f *fleet.Model) githost.Hosts {
 }
 
 func (s *Server) nodePage(ctx context.Context, seen visibleModel, name string, verify bool) (pageView, error) {
-	trail, err := s.Trails.Node(ctx, name)
+	result, err := s.Trails.Node(ctx, name)
 	var missing *trace.NotFoundError
 	// A node of a pool that the viewer cannot see must look like one that does not exist.
-	if errors.As(err, &missing) || err == nil && !seen.sees(fleet.NamespaceOf(trail.Pool)) {
+	if errors.As(err, &missing) || err == nil && !seen.sees(fleet.NamespaceOf(result.Pool)) {
 		return pageView{}, &missingError{"Node " + redact.PrintableLine(name) + " is unknown."}
 	}
 	if err != nil {
 		return pageView{}, err
 	}
-	v := view.NewNode(seen.model.At, name, trail)
+	v := view.NewNode(seen.model.At, name, result)
 	v.CanVerify = s.Verifier != nil
 	if s.Verifier != nil {
-		v.Verification = s.getVerification(ctx, name, trail, verify)
+		v.Verification = s.getVerification(ctx, name, result, verify)
 	}
 	return pageView{"Node " + v.Name, "node", v}, nil
 }
@@ -260,15 +260,15 @@ func (s *Server) nodePage(ctx context.Context, seen visibleModel, name string, v
 // nodePageOfProvenance returns the page of one of several nodes with the same name, by its
 // NodeProvenance.
 func (s *Server) nodePageOfProvenance(ctx context.Context, seen visibleModel, name, recordPage string) (pageView, error) {
-	trail, err := s.Trails.Provenance(ctx, recordPage)
+	result, err := s.Trails.Provenance(ctx, recordPage)
 	var missing *trace.NotFoundError
-	if errors.As(err, &missing) || err == nil && (trail.Node == nil || trail.Node.Name != name || !seen.sees(fleet.NamespaceOf(trail.Pool))) {
+	if errors.As(err, &missing) || err == nil && (result.Node == nil || result.Node.Name != name || !seen.sees(fleet.NamespaceOf(result.Pool))) {
 		return pageView{}, &missingError{"NodeProvenance " + redact.PrintableLine(recordPage) + " of a node " + redact.PrintableLine(name) + " not found."}
 	}
 	if err != nil {
 		return pageView{}, err
 	}
-	v := view.NewNode(seen.model.At, name, trail)
+	v := view.NewNode(seen.model.At, name, result)
 	return pageView{"Node " + v.Name, "node", v}, nil
 }
 

@@ -60,9 +60,9 @@ func locationOf(f lint.Finding) string {
 
 // formatSummary returns the number of checked profiles and renderings, and of findings.
 func formatSummary(r *lint.Report) string {
-	looked := fmt.Sprintf("%s, %s, %s", pluralize(r.Profiles, "profile"), pluralize(r.Renderings, "rendering"), pluralize(r.Contents, "distinct text"))
+	counts := fmt.Sprintf("%s, %s, %s", pluralize(r.Profiles, "profile"), pluralize(r.Renderings, "rendering"), pluralize(r.Contents, "distinct text"))
 	if r.Branches > 0 {
-		looked += fmt.Sprintf(", %d of %s", r.Branches-len(r.UnexecutedBranches), pluralize(r.Branches, "branch"))
+		counts += fmt.Sprintf(", %d of %s", r.Branches-len(r.UnexecutedBranches), pluralize(r.Branches, "branch"))
 	}
 	n := countBySeverity(r)
 	var parts []string
@@ -78,5 +78,5 @@ func formatSummary(r *lint.Report) string {
 	if len(r.Suppressed) > 0 {
 		result += fmt.Sprintf(" (%d suppressed)", len(r.Suppressed))
 	}
-	return looked + ": " + result
+	return counts + ": " + result
 }

@@ -111,9 +111,9 @@ func (c *Checker) Check(ctx context.Context, texts []lint.Text) [][]lint.Finding
 	defer c.mu.Unlock()
 	out := make([][]lint.Finding, len(texts))
 	for i, t := range texts {
-		for _, said := range c.answers[forms[i]] {
-			f := t.Finding(lint.RuleShellcheck, severity(said.Level), said.Line, fmt.Sprintf("SC%d: %s", said.Code, said.Message))
-			f.Fix = fmt.Sprintf("see https://www.shellcheck.net/wiki/SC%d", said.Code)
+		for _, comment := range c.answers[forms[i]] {
+			f := t.Finding(lint.RuleShellcheck, severity(comment.Level), comment.Line, fmt.Sprintf("SC%d: %s", comment.Code, comment.Message))
+			f.Fix = fmt.Sprintf("see https://www.shellcheck.net/wiki/SC%d", comment.Code)
 			out[i] = append(out[i], f)
 		}
 	}
@@ -357,8 +357,8 @@ func (c *Checker) runProgram(ctx context.Context, dialect string, names []string
 		return nil, fmt.Errorf("reading the output of %s: %w", c.Path, err)
 	}
 	comments := map[string][]comment{}
-	for _, said := range answer.Comments {
-		comments[said.File] = append(comments[said.File], said.comment)
+	for _, comment := range answer.Comments {
+		comments[comment.File] = append(comments[comment.File], comment.comment)
 	}
 	return comments, nil
 }
@@ -372,11 +372,11 @@ func (c *Checker) commandOutput(cmd *exec.Cmd) ([]byte, error) {
 		err = nil
 	}
 	if err != nil {
-		said := ""
+		message := ""
 		if exit != nil {
-			said, _, _ = strings.Cut(strings.TrimSpace(string(exit.Stderr)), "\n")
+			message, _, _ = strings.Cut(strings.TrimSpace(string(exit.Stderr)), "\n")
 		}
-		return nil, fmt.Errorf("running %s: %w %s", c.Path, err, said)
+		return nil, fmt.Errorf("running %s: %w %s", c.Path, err, message)
 	}
 	return out, nil
 }

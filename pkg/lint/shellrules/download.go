@@ -88,8 +88,8 @@ func unsignedPackages(s *script) []found {
 func executedDownload(s *script) []found {
 	const fix = "download it to a file, check its SHA-256, then run the file"
 	var out []found
-	say := func(c *shell.Call, way string) {
-		out = append(out, found{lint.RuleRunDownload, c.Line, way + " runs an incomplete download that nothing has verified", fix})
+	report := func(c *shell.Call, method string) {
+		out = append(out, found{lint.RuleRunDownload, c.Line, method + " runs an incomplete download that nothing has verified", fix})
 	}
 	fetching := map[*shell.Call]bool{}
 	fetches := map[syntax.Node]string{}
@@ -108,7 +108,7 @@ func executedDownload(s *script) []found {
 		if c.Pipe != nil && runsStdin(c) {
 			for _, part := range c.Pipe.Calls[:c.PipelineIndex] {
 				if i := slices.IndexFunc(part, func(c *shell.Call) bool { return fetching[c] }); i >= 0 {
-					say(c, part[i].Name+" | "+c.Name)
+					report(c, part[i].Name+" | "+c.Name)
 				}
 			}
 		}
@@ -117,12 +117,12 @@ func executedDownload(s *script) []found {
 		}
 		for _, w := range c.Args {
 			if name := isFetch(w.Node); name != "" {
-				say(c, c.Name+" on the output of "+name)
+				report(c, c.Name+" on the output of "+name)
 			}
 		}
 		for _, r := range c.Stmt.Redirs {
 			if name := isFetch(r.Word); name != "" {
-				say(c, c.Name+" on the output of "+name)
+				report(c, c.Name+" on the output of "+name)
 			}
 		}
 	}

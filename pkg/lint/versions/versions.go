@@ -165,9 +165,9 @@ func (c Comparison) findDowngrades() []lint.Finding {
 // removedProfiles returns findings for the profiles of the base that no longer exist.
 func (c Comparison) removedProfiles() []lint.Finding {
 	var out []lint.Finding
-	there := c.selectedDocuments()
+	selected := c.selectedDocuments()
 	for _, v := range c.Base.Current {
-		if _, ok := there[v.Name]; ok || !c.Covered(v.CurrentPath) || !c.Merged(v.Commit) {
+		if _, ok := selected[v.Name]; ok || !c.Covered(v.CurrentPath) || !c.Merged(v.Commit) {
 			continue
 		}
 		if doc, ok := c.findRenamed(v); ok {

@@ -434,9 +434,9 @@ func (h *Cluster) planTokens(ctx context.Context, p *Plan, served map[string]boo
 		if len(byPool[pool]) < 2 {
 			continue
 		}
-		keep := token.LongestLived(byPool[pool], h.Now)
+		retained := token.LongestLived(byPool[pool], h.Now)
 		for _, s := range byPool[pool] {
-			if keep == nil || s.UID != keep.UID {
+			if retained == nil || s.UID != retained.UID {
 				s.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 				h.planDelete(p, h.Worker, &s)
 			}
@@ -458,9 +458,9 @@ func (h *Cluster) planDelete(p *Plan, from client.Client, obj client.Object) {
 
 // Apply executes all steps, and calls tell before each. It stops at the first failure;
 // another Plan has the remaining steps.
-func (p *Plan) Apply(ctx context.Context, tell func(what string)) error {
+func (p *Plan) Apply(ctx context.Context, report func(what string)) error {
 	for _, s := range p.Steps {
-		tell(s.What)
+		report(s.What)
 		if err := s.Run(ctx); err != nil {
 			return fmt.Errorf("%s: %w", s.What, err)
 		}

@@ -107,16 +107,16 @@ var digits = regexp.MustCompile(`[0-9]+`)
 // renderSamples renders a profile for sample pools. Rejections are notes, not refusals, and
 // repeated ones are reported once.
 func (a *importPlan) renderSamples(c *candidate) {
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	s := newSamples(c.doc)
 	for _, row := range s.rows {
 		_, err := s.render(a.engine, c.doc, row)
 		for _, problem := range render.Problems(err) {
 			key := problem.Field + digits.ReplaceAllString(problem.Err.Error(), "")
-			if told[key] {
+			if reported[key] {
 				continue
 			}
-			told[key] = true
+			reported[key] = true
 			r := rejectionOf(c.object, problem)
 			a.addNote(Note{Object: r.Object, Field: r.Field, Message: fmt.Sprintf("%s:%d: would be rejected for pools such as %s: %s", c.path(ProfilesDir), r.Line, matrix.DescribeRow(s.dims, row), r.Message)})
 		}

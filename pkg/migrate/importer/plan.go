@@ -250,13 +250,13 @@ func (a *importPlan) readCandidate(o manifest.Object) *candidate {
 		return nil
 	}
 	c := &candidate{object: o, out: out, comment: "Imported from " + o.String() + "."}
-	kept, unknown := manifest.SplitUnknown(map[string]any{"spec": o.Content["spec"]}, reflect.TypeFor[osm.OperatingSystemProfile](), "")
+	known, unknown := manifest.SplitUnknown(map[string]any{"spec": o.Content["spec"]}, reflect.TypeFor[osm.OperatingSystemProfile](), "")
 	for _, f := range unknown {
 		a.addNote(Note{Object: o.String(), Field: f, Message: "is not a field of a profile and has no effect: omitted"})
 	}
 	a.metadataNotes(o)
-	a.correctModuleValues(c, kept)
-	if err := c.renderYAML(kept); err != nil {
+	a.correctModuleValues(c, known)
+	if err := c.renderYAML(known); err != nil {
 		a.addRejection(RenderRejection{Object: o.String(), Message: manifest.CutOff(err.Error())})
 		return a.writeRejectedFile(c)
 	}
@@ -306,10 +306,10 @@ func (c *candidate) path(dir string) string {
 
 // renderYAML writes the file of a profile: in the form that people write if that preserves the
 // content, otherwise with a library.
-func (c *candidate) renderYAML(kept any) error {
+func (c *candidate) renderYAML(content any) error {
 	plain, err := yaml.Marshal(map[string]any{
 		"apiVersion": osm.GroupVersion.String(), "kind": "OperatingSystemProfile",
-		"metadata": map[string]any{"name": c.object.Name()}, "spec": manifest.Mapping(kept)["spec"],
+		"metadata": map[string]any{"name": c.object.Name()}, "spec": manifest.Mapping(content)["spec"],
 	})
 	if err != nil {
 		return fmt.Errorf("writing it as YAML: %w", err)

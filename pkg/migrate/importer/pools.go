@@ -42,12 +42,12 @@ func (a *importPlan) readPool(o manifest.Object) pool {
 		a.addNote(Note{Object: o.String(), Field: "metadata.annotations", Message: "has no annotation " + api.AnnotationOSP + ": it is not a pool, and osm-gitops ignores it"})
 		return p
 	}
-	facts, err := render.DecodePool(p.md)
+	decoded, err := render.DecodePool(p.md)
 	for _, problem := range render.Problems(err) {
 		a.addRejection(rejectionOf(o, problem))
 	}
 	if err == nil {
-		p.inputs = &facts
+		p.inputs = &decoded
 	}
 	return p
 }
@@ -76,21 +76,21 @@ func (a *importPlan) poolsOf(o manifest.Object) []string {
 
 // writeAndCheckPools writes the pools, and checks that their profiles exist.
 func (a *importPlan) writeAndCheckPools() {
-	there := map[string]bool{}
+	existing := map[string]bool{}
 	for _, o := range a.profiles {
-		there[o.Namespace()+"/"+o.Name()] = true
+		existing[o.Namespace()+"/"+o.Name()] = true
 		if o.ProfileSourceName() != "" { // pools name the profile, not the object of a version
-			there[o.Namespace()+"/"+manifest.Text(manifest.Mapping(o.Metadata()["labels"])[api.LabelProfile])] = true
+			existing[o.Namespace()+"/"+manifest.Text(manifest.Mapping(o.Metadata()["labels"])[api.LabelProfile])] = true
 		}
 	}
 	for _, d := range a.in.Builtin {
-		there[a.in.Namespace+"/"+d.Name] = true
+		existing[a.in.Namespace+"/"+d.Name] = true
 	}
 	for _, p := range a.pools {
 		if p.profile() == "" {
 			continue
 		}
-		if ns := p.profileNamespace(a.in.Namespace); !there[ns+"/"+p.profile()] {
+		if ns := p.profileNamespace(a.in.Namespace); !existing[ns+"/"+p.profile()] {
 			a.addRejection(RenderRejection{Object: p.object.String(), Field: "metadata.annotations[" + api.AnnotationOSP + "]",
 				Message: fmt.Sprintf("names profile %q, which is not among the profiles of namespace %s: import that profile as well, or name another", p.profile(), ns)})
 		}

@@ -88,9 +88,9 @@ func WaitingSince(now time.Time, userData ...*corev1.Secret) time.Time {
 		if !Immutable(s) {
 			continue
 		}
-		noted, err := time.Parse(time.RFC3339, s.Annotations[api.AnnotationWaitingSince])
-		if err == nil && noted.Before(since) {
-			since = noted
+		waitingSince, err := time.Parse(time.RFC3339, s.Annotations[api.AnnotationWaitingSince])
+		if err == nil && waitingSince.Before(since) {
+			since = waitingSince
 		}
 	}
 	return since

@@ -18,7 +18,7 @@ func (x *Indexer) Base(ctx context.Context, snap *source.Snapshot, from api.Prof
 	if _, err := x.Catalog(ctx, snap); err != nil {
 		return profile.Document{}, err
 	}
-	l := overlayResolver{x: x, ln: x.tip, snap: snap, stage: stage{dirty: true}}
+	l := overlayResolver{x: x, walk: x.tip, snap: snap, stage: stage{dirty: true}}
 	v, err := l.findBase(ctx, "", from)
 	if err != nil {
 		return profile.Document{}, err

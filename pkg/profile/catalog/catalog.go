@@ -174,30 +174,30 @@ func equal(seen, snap *source.Snapshot) bool {
 // buildCatalog continues the walk over the history, or starts a new one, and returns the catalog of
 // its end.
 func (x *Indexer) buildCatalog(ctx context.Context, snap *source.Snapshot) (*Catalog, error) {
-	ln := x.walk
-	if ln == nil || !ln.isPrefixOf(snap) {
-		ln = newHistoryWalk()
+	walk := x.walk
+	if walk == nil || !walk.isPrefixOf(snap) {
+		walk = newHistoryWalk()
 	}
-	for _, step := range snap.Line[ln.steps:] {
-		if err := x.applyCommit(ctx, ln, snap, step, false); err != nil {
+	for _, step := range snap.Line[walk.steps:] {
+		if err := x.applyCommit(ctx, walk, snap, step, false); err != nil {
 			return nil, err
 		}
 	}
-	x.walk = ln
+	x.walk = walk
 	if tip := stepWithoutHistory(snap); len(tip.Changes) > 0 {
-		ln = ln.clone()
-		if err := x.applyCommit(ctx, ln, snap, tip, false); err != nil {
+		walk = walk.clone()
+		if err := x.applyCommit(ctx, walk, snap, tip, false); err != nil {
 			return nil, err
 		}
 	}
-	if edits := ln.uncommittedStep(snap); len(edits.Changes) > 0 {
-		ln = ln.clone() // edits that are not committed are not cached
-		if err := x.applyCommit(ctx, ln, snap, edits, true); err != nil {
+	if edits := walk.uncommittedStep(snap); len(edits.Changes) > 0 {
+		walk = walk.clone() // edits that are not committed are not cached
+		if err := x.applyCommit(ctx, walk, snap, edits, true); err != nil {
 			return nil, err
 		}
 	}
-	x.tip = ln
-	return ln.newCatalog(x, snap), nil
+	x.tip = walk
+	return walk.newCatalog(x, snap), nil
 }
 
 // stepWithoutHistory returns the current files as the only step of a source whose history is truncated
@@ -274,7 +274,7 @@ func (x *Indexer) documentAtPath(ctx context.Context, snap *source.Snapshot, v V
 
 // applyCommit applies one commit of the first-parent history. A dirty step has files that are
 // not committed.
-func (x *Indexer) applyCommit(ctx context.Context, ln *historyWalk, snap *source.Snapshot, applyCommit source.HistoryEntry, dirty bool) error {
+func (x *Indexer) applyCommit(ctx context.Context, walk *historyWalk, snap *source.Snapshot, applyCommit source.HistoryEntry, dirty bool) error {
 	at := stage{commit: applyCommit.Commit, at: applyCommit.CommittedAt, dirty: dirty}
 	readings := map[string]*reading{}
 	for _, c := range applyCommit.Changes {
@@ -287,12 +287,12 @@ func (x *Indexer) applyCommit(ctx context.Context, ln *historyWalk, snap *source
 		}
 		readings[c.Path] = r
 	}
-	touched := ln.apply(applyCommit, readings)
-	if err := x.resolveOverlays(ctx, ln, snap, at, touched); err != nil {
+	touched := walk.apply(applyCommit, readings)
+	if err := x.resolveOverlays(ctx, walk, snap, at, touched); err != nil {
 		return err
 	}
 	for name := range touched {
-		ln.selectCurrentVersion(name, applyCommit.Commit)
+		walk.selectCurrentVersion(name, applyCommit.Commit)
 	}
 	return nil
 }

@@ -57,13 +57,13 @@ func (v Version) fileForMessage() string {
 }
 
 // withCurrentPath returns a base with its path in the tree, if its file is unchanged there.
-func (ln *historyWalk) withCurrentPath(v *Version) *Version {
+func (walk *historyWalk) withCurrentPath(v *Version) *Version {
 	if v == nil {
 		return nil
 	}
 	out := *v
-	out.From, out.CurrentPath, out.AtHead = ln.withCurrentPath(v.From), "", false
-	if n := ln.tree[v.Path]; n != nil && n.blob == v.blob {
+	out.From, out.CurrentPath, out.AtHead = walk.withCurrentPath(v.From), "", false
+	if n := walk.tree[v.Path]; n != nil && n.blob == v.blob {
 		out.CurrentPath, out.AtHead = v.Path, true
 	}
 	return &out
@@ -85,7 +85,7 @@ type overlayPosition struct {
 // overlayResolver resolves the overlays of a tree at one step.
 type overlayResolver struct {
 	x       *Indexer
-	ln      *historyWalk
+	walk    *historyWalk
 	snap    *source.Snapshot
 	stage   stage
 	touched map[string]bool
@@ -99,13 +99,13 @@ type overlayResolver struct {
 // resolveOverlays resolves the overlays of the tree again, each after its base: their files can
 // have changed, or their bases can have been added. It adds to touched the names whose
 // overlay has a new result.
-func (x *Indexer) resolveOverlays(ctx context.Context, ln *historyWalk, snap *source.Snapshot, at stage, touched map[string]bool) error {
+func (x *Indexer) resolveOverlays(ctx context.Context, walk *historyWalk, snap *source.Snapshot, at stage, touched map[string]bool) error {
 	l := &overlayResolver{
-		x: x, ln: ln, snap: snap, stage: at, touched: touched,
+		x: x, walk: walk, snap: snap, stage: at, touched: touched,
 		overlays: map[key][]overlayPosition{}, done: map[overlayPosition]bool{}, circles: map[overlayPosition]string{},
 	}
 	var all []overlayPosition
-	for path, n := range ln.tree {
+	for path, n := range walk.tree {
 		for i, o := range n.reading.overlays {
 			all = append(all, overlayPosition{path, i})
 			l.overlays[keyOf(o)] = append(l.overlays[keyOf(o)], overlayPosition{path, i})
@@ -132,7 +132,7 @@ func (l *overlayResolver) resolve(ctx context.Context, p overlayPosition) error 
 		return nil
 	}
 	l.open = append(l.open, p)
-	o := l.ln.tree[p.path].reading.overlays[p.index]
+	o := l.walk.tree[p.path].reading.overlays[p.index]
 	var below []overlayPosition
 	if !o.Spec.From.Builtin {
 		below = l.overlays[key{o.Spec.From.Profile, o.Spec.From.Version}]
@@ -158,7 +158,7 @@ func (l *overlayResolver) resolve(ctx context.Context, p overlayPosition) error 
 func (l *overlayResolver) recordCycle(of []overlayPosition) {
 	var names []string
 	for _, p := range append(slices.Clone(of), of[0]) {
-		o := l.ln.tree[p.path].reading.overlays[p.index]
+		o := l.walk.tree[p.path].reading.overlays[p.index]
 		names = append(names, fmt.Sprintf("%q %s (%s:%d)", o.Name, o.Spec.Version, p.path, o.Line("spec.from")))
 	}
 	for _, p := range of {
@@ -185,7 +185,7 @@ func (l *overlayResolver) applyOverlay(ctx context.Context, p overlayPosition, o
 	if base.overlayDepth() >= overlay.MaxChain {
 		return wrong("spec.from", fmt.Errorf("is the %dth overlay in a chain of overlays, and %d are allowed: start from a complete profile", base.overlayDepth()+1, overlay.MaxChain))
 	}
-	n := l.ln.tree[p.path]
+	n := l.walk.tree[p.path]
 	// With the same base, the result is the same.
 	if had := n.overlays[p.index]; had.base != nil && had.base.same(base) {
 		return had, true, nil
@@ -216,8 +216,8 @@ func (v *Version) same(w Version) bool {
 func (l *overlayResolver) findBase(ctx context.Context, file string, from api.ProfileOverlayBase) (Version, error) {
 	var found []Version
 	if !from.Builtin {
-		for _, v := range l.ln.findVersions(from, l.stage.dirty) {
-			found = append(found, *l.ln.withCurrentPath(&v))
+		for _, v := range l.walk.findVersions(from, l.stage.dirty) {
+			found = append(found, *l.walk.withCurrentPath(&v))
 		}
 	}
 	v, ok, err := l.x.builtinVersion(ctx, from)
@@ -246,7 +246,7 @@ func (l *overlayResolver) findBase(ctx context.Context, file string, from api.Pr
 		return Version{}, &overlay.MissingBaseError{Base: from, Instead: fmt.Sprintf("profile %q %s differs from spec.from.digest: found %s: set the digest of the intended one", from.Profile, from.Version, strings.Join(others, ", "))}
 	}
 	missing := &overlay.MissingBaseError{Base: from}
-	for _, k := range l.ln.order[from.Profile] {
+	for _, k := range l.walk.order[from.Profile] {
 		if from.Builtin {
 			break
 		}
@@ -258,7 +258,7 @@ func (l *overlayResolver) findBase(ctx context.Context, file string, from api.Pr
 	}
 	missing.Available = version.SortDescending(append(missing.Available, builtins...))
 	missing.Available = missing.Available[:min(len(missing.Available), version.MaxProposed)]
-	missing.Rejected = l.ln.rejectedFileWith(key{from.Profile, from.Version})
+	missing.Rejected = l.walk.rejectedFileWith(key{from.Profile, from.Version})
 	return Version{}, missing
 }
 
@@ -285,7 +285,7 @@ func (l *overlayResolver) checkBaseSigners(file string, from api.ProfileOverlayB
 	}
 	err := l.x.CheckBase(file, v.Path)
 	allowed := func(path string) bool { return l.x.CheckBase(file, path) == nil }
-	if err == nil || slices.ContainsFunc(l.ln.filesWith(v), allowed) {
+	if err == nil || slices.ContainsFunc(l.walk.filesWith(v), allowed) {
 		return nil
 	}
 	remedy := fmt.Sprintf("move %s to a path with the same signers, or set digest: %s under spec.from to use exactly this content", v.Path, v.Digest)
@@ -297,26 +297,26 @@ func (l *overlayResolver) checkBaseSigners(file string, from api.ProfileOverlayB
 
 // findVersions finds a version in the tree, then in the history. If files have uncommitted
 // edits, these come first: their author is testing them.
-func (ln *historyWalk) findVersions(from api.ProfileOverlayBase, dirty bool) []Version {
+func (walk *historyWalk) findVersions(from api.ProfileOverlayBase, dirty bool) []Version {
 	var out []Version
 	if dirty {
-		for _, o := range ln.profilesNamed(from.Profile) {
-			v, ok := ln.accepted[key{o.id.name, o.id.version}]
+		for _, o := range walk.profilesNamed(from.Profile) {
+			v, ok := walk.accepted[key{o.id.name, o.id.version}]
 			if ok && v.dirty && !o.broken && version.TrimDirtySuffix(v.Version) == from.Version {
 				out = append(out, v)
 			}
 		}
 	}
-	if v, ok := ln.accepted[key{from.Profile, from.Version}]; ok {
+	if v, ok := walk.accepted[key{from.Profile, from.Version}]; ok {
 		out = append(out, v)
 	}
 	return out
 }
 
 // rejectedFileWith returns the rejected file in the tree that has a version.
-func (ln *historyWalk) rejectedFileWith(k key) string {
-	for _, path := range slices.Sorted(maps.Keys(ln.tree)) {
-		n := ln.tree[path]
+func (walk *historyWalk) rejectedFileWith(k key) string {
+	for _, path := range slices.Sorted(maps.Keys(walk.tree)) {
+		n := walk.tree[path]
 		if slices.Contains(n.reading.broken, k) || slices.ContainsFunc(n.reading.docs, func(id identity) bool { return id.name == k.name && id.version == k.version }) ||
 			slices.ContainsFunc(n.reading.overlays, func(o profile.Overlay) bool { return keyOf(o) == k }) {
 			return path
@@ -329,7 +329,7 @@ func (ln *historyWalk) rejectedFileWith(k key) string {
 // states share. A valid result is accepted; for an invalid one, the last valid one is kept in
 // before and the first problem in broken. It adds the name to touched if the result is new.
 func (l *overlayResolver) storeResult(p overlayPosition, now overlaid) {
-	n := *l.ln.tree[p.path]
+	n := *l.walk.tree[p.path]
 	had, o := n.overlays[p.index], n.reading.overlays[p.index]
 	if had.base == nil || now.base == nil || had.id != now.id {
 		l.touched[o.Name] = true
@@ -339,20 +339,20 @@ func (l *overlayResolver) storeResult(p overlayPosition, now overlaid) {
 	if !now.good() && had.good() { // it had a result before its base became unavailable
 		n.before = append(slices.DeleteFunc(slices.Clone(n.before), func(id identity) bool { return id.name == o.Name }), had.id)
 	}
-	l.ln.tree[p.path] = &n
+	l.walk.tree[p.path] = &n
 	if !now.good() {
 		first := *now.problems[0]
 		if first.Path == "" {
 			first.Path = p.path
 		}
-		l.ln.broken[keyOf(o)] = &Rejection{Problem: first, Profile: o.Name, Version: o.Spec.Version, Commit: l.stage.commit}
+		l.walk.broken[keyOf(o)] = &Rejection{Problem: first, Profile: o.Name, Version: o.Spec.Version, Commit: l.stage.commit}
 		return
 	}
-	l.ln.recordFirstSeen(now.id, origin{
+	l.walk.recordFirstSeen(now.id, origin{
 		commit: l.stage.commit, at: l.stage.at, path: p.path, blob: n.blob, from: now.base,
 		dirty: n.reading.dirty || now.base.dirty,
 	})
-	l.ln.acceptValid(l.ln.profilesNamed(o.Name))
+	l.walk.acceptValid(l.walk.profilesNamed(o.Name))
 }
 
 // layer is one overlay on one base.

@@ -90,22 +90,22 @@ func newHistoryWalk() *historyWalk {
 	}
 }
 
-func (ln *historyWalk) clone() *historyWalk {
-	c := *ln
-	c.tree, c.accepted, c.first = maps.Clone(ln.tree), maps.Clone(ln.accepted), maps.Clone(ln.first)
-	c.broken, c.order, c.selected = maps.Clone(ln.broken), maps.Clone(ln.order), maps.Clone(ln.selected)
+func (walk *historyWalk) clone() *historyWalk {
+	c := *walk
+	c.tree, c.accepted, c.first = maps.Clone(walk.tree), maps.Clone(walk.accepted), maps.Clone(walk.first)
+	c.broken, c.order, c.selected = maps.Clone(walk.broken), maps.Clone(walk.order), maps.Clone(walk.selected)
 	for k, v := range c.order {
 		c.order[k] = slices.Clone(v)
 	}
 	return &c
 }
 
-func (ln *historyWalk) isPrefixOf(snap *source.Snapshot) bool {
-	return ln.steps <= len(snap.Line) && (ln.steps == 0 || snap.Line[ln.steps-1].Commit == ln.last)
+func (walk *historyWalk) isPrefixOf(snap *source.Snapshot) bool {
+	return walk.steps <= len(snap.Line) && (walk.steps == 0 || snap.Line[walk.steps-1].Commit == walk.last)
 }
 
 // uncommittedStep returns the uncommitted files of a directory as one more step.
-func (ln *historyWalk) uncommittedStep(snap *source.Snapshot) source.HistoryEntry {
+func (walk *historyWalk) uncommittedStep(snap *source.Snapshot) source.HistoryEntry {
 	var step source.HistoryEntry
 	there := map[string]bool{}
 	for _, f := range snap.Files {
@@ -120,7 +120,7 @@ func (ln *historyWalk) uncommittedStep(snap *source.Snapshot) source.HistoryEntr
 	if there[source.MoreRejected] {
 		return step // a file that is not listed can still exist
 	}
-	for path := range ln.tree {
+	for path := range walk.tree {
 		if !there[path] {
 			step.Changes = append(step.Changes, source.Change{Path: path})
 		}
@@ -131,18 +131,18 @@ func (ln *historyWalk) uncommittedStep(snap *source.Snapshot) source.HistoryEntr
 // apply applies a step: it updates the tree, and accepts the complete profiles of the
 // changed files. It returns the names that these files had or have; call selectCurrentVersion
 // for them.
-func (ln *historyWalk) apply(step source.HistoryEntry, readings map[string]*reading) map[string]bool {
+func (walk *historyWalk) apply(step source.HistoryEntry, readings map[string]*reading) map[string]bool {
 	touched := map[string]bool{}
 	for _, c := range step.Changes {
 		var before []identity
-		if old := ln.tree[c.Path]; old != nil {
+		if old := walk.tree[c.Path]; old != nil {
 			for _, p := range old.providedProfiles(c.Path) {
 				touched[p.id.name] = true
 				before = append(before, p.id)
 			}
 		}
 		if c.Blob == "" {
-			delete(ln.tree, c.Path)
+			delete(walk.tree, c.Path)
 			continue
 		}
 		r := readings[c.Path]
@@ -150,43 +150,43 @@ func (ln *historyWalk) apply(step source.HistoryEntry, readings map[string]*read
 		for _, p := range n.providedProfiles(c.Path) {
 			touched[p.id.name] = true
 		}
-		ln.tree[c.Path] = n
-		ln.recordInvalid(n.reading, c.Path, step.Commit)
+		walk.tree[c.Path] = n
+		walk.recordInvalid(n.reading, c.Path, step.Commit)
 		for _, id := range n.reading.docs {
-			ln.recordFirstSeen(id, origin{commit: step.Commit, at: step.CommittedAt, path: c.Path, blob: c.Blob, dirty: n.reading.dirty})
+			walk.recordFirstSeen(id, origin{commit: step.Commit, at: step.CommittedAt, path: c.Path, blob: c.Blob, dirty: n.reading.dirty})
 		}
 	}
 	if step.Commit != "" {
-		ln.steps++
-		ln.last = step.Commit
+		walk.steps++
+		walk.last = step.Commit
 	}
 	for name := range touched {
-		ln.acceptValid(ln.profilesNamed(name))
+		walk.acceptValid(walk.profilesNamed(name))
 	}
 	return touched
 }
 
 // recordFirstSeen records where a content appeared first.
-func (ln *historyWalk) recordFirstSeen(id identity, o origin) {
-	if had, ok := ln.first[id]; !ok || had.commit == o.commit && o.path < had.path {
-		ln.first[id] = o
+func (walk *historyWalk) recordFirstSeen(id identity, o origin) {
+	if had, ok := walk.first[id]; !ok || had.commit == o.commit && o.path < had.path {
+		walk.first[id] = o
 	}
 }
 
 // recordInvalid records the versions of a file that is invalid.
-func (ln *historyWalk) recordInvalid(r *reading, path string, commit source.Commit) {
+func (walk *historyWalk) recordInvalid(r *reading, path string, commit source.Commit) {
 	for _, k := range r.broken {
 		first := *r.problems[0]
 		first.Path = path
-		ln.broken[k] = &Rejection{Problem: first, Profile: k.name, Version: k.version, Commit: commit}
+		walk.broken[k] = &Rejection{Problem: first, Profile: k.name, Version: k.version, Commit: commit}
 	}
 }
 
 // allProfiles lists all profiles in the tree, by name and path.
-func (ln *historyWalk) allProfiles() map[string][]fileProfile {
+func (walk *historyWalk) allProfiles() map[string][]fileProfile {
 	out := map[string][]fileProfile{}
-	for _, path := range slices.Sorted(maps.Keys(ln.tree)) {
-		for _, p := range ln.tree[path].providedProfiles(path) {
+	for _, path := range slices.Sorted(maps.Keys(walk.tree)) {
+		for _, p := range walk.tree[path].providedProfiles(path) {
 			out[p.id.name] = append(out[p.id.name], p)
 		}
 	}
@@ -194,9 +194,9 @@ func (ln *historyWalk) allProfiles() map[string][]fileProfile {
 }
 
 // profilesNamed lists the profiles with a name in the tree, by path.
-func (ln *historyWalk) profilesNamed(name string) []fileProfile {
+func (walk *historyWalk) profilesNamed(name string) []fileProfile {
 	var out []fileProfile
-	for path, n := range ln.tree {
+	for path, n := range walk.tree {
 		for _, p := range n.providedProfiles(path) {
 			if p.id.name == name {
 				out = append(out, p)
@@ -208,74 +208,75 @@ func (ln *historyWalk) profilesNamed(name string) []fileProfile {
 }
 
 // whyRejected returns why an offer is rejected, nil if it is accepted.
-func (ln *historyWalk) whyRejected(o fileProfile, all []fileProfile) error {
+func (walk *historyWalk) whyRejected(o fileProfile, all []fileProfile) error {
 	for _, other := range all {
 		if other.path != o.path && other.id.version == o.id.version && !other.broken && !o.broken {
 			return fmt.Errorf("profile %q %s is also in %s: remove one of them, or change its name or version", o.id.name, o.id.version, other.path)
 		}
 	}
-	if had, ok := ln.accepted[key{o.id.name, o.id.version}]; ok && had.Digest != o.id.digest {
+	if had, ok := walk.accepted[key{o.id.name, o.id.version}]; ok && had.Digest != o.id.digest {
 		return fmt.Errorf("the content of profile %q changed at %s, but its version is still %s, which has the content of %s: give it a new version",
-			o.id.name, shortCommit(ln.first[o.id].commit), o.id.version, shortCommit(had.Commit))
+			o.id.name, shortCommit(walk.first[o.id].commit), o.id.version, shortCommit(had.Commit))
 	}
 	return nil
 }
 
-// selectCurrentVersion selects the current version of a profile in the tree. For a rejected
-// offer, the content accepted earlier for its version remains, so that an invalid file
-// never removes a valid profile.
-func (ln *historyWalk) selectCurrentVersion(name string, commit source.Commit) {
-	all := ln.profilesNamed(name)
-	ln.acceptValid(all)
+// selectCurrentVersion decides which version of a profile is current at a commit: of the accepted
+// versions in the tree, the one that version.IsPreferred prefers. Without any, the profile has no
+// current version. For a rejected file, the content accepted earlier for its version remains, so that
+// an invalid file never removes a valid profile.
+func (walk *historyWalk) selectCurrentVersion(name string, commit source.Commit) {
+	inTree := walk.profilesNamed(name)
+	walk.acceptValid(inTree)
 	var best Version
-	for _, o := range all {
-		v, ok := ln.accepted[key{o.id.name, o.id.version}]
+	for _, p := range inTree {
+		v, ok := walk.accepted[key{p.id.name, p.id.version}]
 		if !ok {
 			continue
 		}
-		v.CurrentPath = o.path
+		v.CurrentPath = p.path
 		if best.Name == "" || version.IsPreferred(v.Version, best.Version) {
 			best = v
 		}
 	}
 	if best.Name == "" {
-		delete(ln.selected, name)
+		delete(walk.selected, name)
 		return
 	}
 	best.SelectedBy = commit
-	if had, ok := ln.selected[name]; ok && had.Version == best.Version && had.Digest == best.Digest {
-		best.SelectedBy = had.SelectedBy
+	if previous, ok := walk.selected[name]; ok && previous.Version == best.Version && previous.Digest == best.Digest {
+		best.SelectedBy = previous.SelectedBy
 	}
-	ln.selected[name] = best
+	walk.selected[name] = best
 }
 
 // acceptValid accepts the valid offers of one name.
-func (ln *historyWalk) acceptValid(all []fileProfile) {
+func (walk *historyWalk) acceptValid(all []fileProfile) {
 	for _, o := range all {
-		if !o.broken && o.id.digest != "" && ln.whyRejected(o, all) == nil {
-			ln.acceptVersion(key{o.id.name, o.id.version}, o.id)
+		if !o.broken && o.id.digest != "" && walk.whyRejected(o, all) == nil {
+			walk.acceptVersion(key{o.id.name, o.id.version}, o.id)
 		}
 	}
 }
 
 // acceptVersion adds a version to the history, unless it is accepted already.
-func (ln *historyWalk) acceptVersion(k key, id identity) {
-	if _, ok := ln.accepted[k]; ok {
+func (walk *historyWalk) acceptVersion(k key, id identity) {
+	if _, ok := walk.accepted[k]; ok {
 		return
 	}
-	o := ln.first[id]
-	ln.accepted[k] = Version{
+	o := walk.first[id]
+	walk.accepted[k] = Version{
 		Name: id.name, Version: id.version, Digest: id.digest,
 		Commit: o.commit, CommittedAt: o.at, Path: o.path, blob: o.blob, dirty: o.dirty,
 		From: o.from,
 	}
-	ln.order[k.name] = append(ln.order[k.name], k)
+	walk.order[k.name] = append(walk.order[k.name], k)
 }
 
 // newCatalog returns the catalogue of the state.
-func (ln *historyWalk) newCatalog(x *Indexer, snap *source.Snapshot) *Catalog {
-	c := &Catalog{History: make(map[string][]Version, len(ln.order))}
-	all := ln.allProfiles()
+func (walk *historyWalk) newCatalog(x *Indexer, snap *source.Snapshot) *Catalog {
+	c := &Catalog{History: make(map[string][]Version, len(walk.order))}
+	all := walk.allProfiles()
 	at, held := map[key]string{}, map[identity]bool{}
 	for _, offers := range all {
 		for _, o := range offers {
@@ -283,33 +284,33 @@ func (ln *historyWalk) newCatalog(x *Indexer, snap *source.Snapshot) *Catalog {
 			held[o.id] = held[o.id] || !o.broken
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(ln.selected)) {
-		v := ln.selected[name]
-		v.From, v.AtHead = ln.withCurrentPath(v.From), held[identity{v.Name, v.Version, v.Digest}]
+	for _, name := range slices.Sorted(maps.Keys(walk.selected)) {
+		v := walk.selected[name]
+		v.From, v.AtHead = walk.withCurrentPath(v.From), held[identity{v.Name, v.Version, v.Digest}]
 		c.Current = append(c.Current, v)
 	}
-	for name, keys := range ln.order {
+	for name, keys := range walk.order {
 		for _, k := range keys {
-			v := ln.accepted[k]
-			v.CurrentPath, v.From, v.AtHead = at[k], ln.withCurrentPath(v.From), held[identity{v.Name, v.Version, v.Digest}]
+			v := walk.accepted[k]
+			v.CurrentPath, v.From, v.AtHead = at[k], walk.withCurrentPath(v.From), held[identity{v.Name, v.Version, v.Digest}]
 			c.History[name] = append(c.History[name], v)
 		}
 	}
-	c.Skipped = ln.historicalRejections()
+	c.Skipped = walk.historicalRejections()
 	for _, r := range snap.Rejected {
 		c.Rejected = append(c.Rejected, &Rejection{Problem: strictyaml.Problem{Path: r.Path, Err: errors.New(r.Reason)}, Commit: snap.Head})
 	}
-	for _, path := range slices.Sorted(maps.Keys(ln.tree)) {
-		c.Rejected = append(c.Rejected, ln.listRejections(path, all)...)
+	for _, path := range slices.Sorted(maps.Keys(walk.tree)) {
+		c.Rejected = append(c.Rejected, walk.listRejections(path, all)...)
 	}
 	x.addProblemLines(snap, c.Rejected)
 	return c
 }
 
 // filesWith lists the files in the tree that have the content of a version.
-func (ln *historyWalk) filesWith(v Version) []string {
+func (walk *historyWalk) filesWith(v Version) []string {
 	var out []string
-	for _, o := range ln.profilesNamed(v.Name) {
+	for _, o := range walk.profilesNamed(v.Name) {
 		if !o.broken && o.id.version == v.Version && o.id.digest == v.Digest {
 			out = append(out, o.path)
 		}
@@ -318,9 +319,9 @@ func (ln *historyWalk) filesWith(v Version) []string {
 }
 
 // historicalRejections lists versions that only earlier commits have and that are invalid.
-func (ln *historyWalk) historicalRejections() []*Rejection {
+func (walk *historyWalk) historicalRejections() []*Rejection {
 	present := map[key]bool{}
-	for _, n := range ln.tree {
+	for _, n := range walk.tree {
 		for _, k := range n.reading.broken {
 			present[k] = true
 		}
@@ -329,8 +330,8 @@ func (ln *historyWalk) historicalRejections() []*Rejection {
 		}
 	}
 	var out []*Rejection
-	for k, r := range ln.broken {
-		if _, ok := ln.accepted[k]; !ok && !present[k] {
+	for k, r := range walk.broken {
+		if _, ok := walk.accepted[k]; !ok && !present[k] {
 			out = append(out, r)
 		}
 	}
@@ -342,9 +343,9 @@ func (ln *historyWalk) historicalRejections() []*Rejection {
 
 // listRejections returns the problems of a file in the tree, of its overlays, and of its profiles
 // that are not accepted.
-func (ln *historyWalk) listRejections(path string, all map[string][]fileProfile) []*Rejection {
+func (walk *historyWalk) listRejections(path string, all map[string][]fileProfile) []*Rejection {
 	var out []*Rejection
-	n := ln.tree[path]
+	n := walk.tree[path]
 	for _, p := range n.reading.problems {
 		r := &Rejection{Problem: *p, Commit: n.changed}
 		r.Path = path
@@ -357,7 +358,7 @@ func (ln *historyWalk) listRejections(path string, all map[string][]fileProfile)
 		if p.broken {
 			continue
 		}
-		if err := ln.whyRejected(p, all[p.id.name]); err != nil {
+		if err := walk.whyRejected(p, all[p.id.name]); err != nil {
 			out = append(out, &Rejection{
 				Problem: strictyaml.Problem{Path: path, Field: "spec.version", Err: err},
 				Profile: p.id.name, Version: p.id.version, Commit: n.changed,

@@ -221,34 +221,36 @@ func (p *patcher) patchFiles(field, from string, have []osm.File, patches *api.F
 }
 
 // mergeFile and mergeUnit apply the values that an overlay sets to those of the base.
-func mergeFile(have, given osm.File) osm.File {
-	if given.Permissions != 0 {
-		have.Permissions = given.Permissions
+func mergeFile(have, override osm.File) osm.File {
+	if override.Permissions != 0 {
+		have.Permissions = override.Permissions
 	}
-	if given.Content.Inline != nil {
-		have.Content = given.Content
-	}
-	return have
-}
-
-func mergeUnit(have, given osm.Unit) osm.Unit {
-	if given.Enable != nil {
-		have.Enable = given.Enable
-	}
-	if given.Mask != nil {
-		have.Mask = given.Mask
-	}
-	if given.Content != nil {
-		have.Content = given.Content
-	}
-	if given.DropIns != nil {
-		have.DropIns = given.DropIns
+	if override.Content.Inline != nil {
+		have.Content = override.Content
 	}
 	return have
 }
 
-// patchTemplates patches named templates.
-func (p *patcher) patchTemplates(field, from string, have map[string]string, patches *api.TemplatePatches) map[string]string {
+func mergeUnit(have, override osm.Unit) osm.Unit {
+	if override.Enable != nil {
+		have.Enable = override.Enable
+	}
+	if override.Mask != nil {
+		have.Mask = override.Mask
+	}
+	if override.Content != nil {
+		have.Content = override.Content
+	}
+	if override.DropIns != nil {
+		have.DropIns = override.DropIns
+	}
+	return have
+}
+
+// patchTemplates returns the named templates of a stage or container runtime with the patches of an
+// overlay. profileField is the path of the templates in the profile, overlayField that of the
+// patches in the overlay. It reports errors to p.
+func (p *patcher) patchTemplates(profileField, overlayField string, have map[string]string, patches *api.TemplatePatches) map[string]string {
 	if patches == nil {
 		return have
 	}
@@ -258,30 +260,30 @@ func (p *patcher) patchTemplates(field, from string, have map[string]string, pat
 	}
 	names := slices.Sorted(maps.Keys(have))
 	for _, name := range slices.Sorted(maps.Keys(patches.Add)) {
-		own := from + ".add[" + name + "]"
+		patchField := overlayField + ".add[" + name + "]"
 		if _, ok := have[name]; ok {
-			p.reportExisting(own, "template", name, field+"["+name+"]")
+			p.reportExisting(patchField, "template", name, profileField+"["+name+"]")
 			continue
 		}
 		out[name] = patches.Add[name]
-		p.recordFromOverlay(field+"["+name+"]", own)
+		p.recordFromOverlay(profileField+"["+name+"]", patchField)
 	}
 	for _, name := range slices.Sorted(maps.Keys(patches.Replace)) {
-		own := from + ".replace[" + name + "]"
+		patchField := overlayField + ".replace[" + name + "]"
 		if _, ok := have[name]; !ok {
-			p.reportMissing(own, "template", name, field, names)
+			p.reportMissing(patchField, "template", name, profileField, names)
 			continue
 		}
 		out[name] = patches.Replace[name]
-		p.recordFromOverlay(field+"["+name+"]", own)
+		p.recordFromOverlay(profileField+"["+name+"]", patchField)
 	}
 	for i, name := range patches.Remove {
 		if _, ok := have[name]; !ok {
-			p.reportMissing(strictyaml.Element(from+".remove", i), "template", name, field, names)
+			p.reportMissing(strictyaml.Element(overlayField+".remove", i), "template", name, profileField, names)
 			continue
 		}
 		delete(out, name)
-		p.deleteLines(field + "[" + name + "]")
+		p.deleteLines(profileField + "[" + name + "]")
 	}
 	if len(out) == 0 {
 		return nil

@@ -13,7 +13,7 @@ import (
 const (
 	// maxPinBytes is the same limit as for a range of a source's tags.
 	maxPinBytes = 244
-	// maxProposed is the number of versions proposed instead of one that does not exist.
+	// MaxProposed is the number of versions proposed instead of one that does not exist.
 	MaxProposed = 5
 )
 

@@ -670,7 +670,7 @@ func TestUnreadProfile(t *testing.T) {
 		r := &Reconciler{Clock: clock, Profiles: profiles}
 		for want := 1; want <= 2; want++ {
 			for range 3 {
-				if doc, got := r.readProfile(t.Context(), types.NamespacedName{Namespace: "shop", Name: "web"}, render.Record{}); doc != nil || !errors.Is(got, err) {
+				if doc, got := r.readFileAtCommit(t.Context(), types.NamespacedName{Namespace: "shop", Name: "web"}, render.Record{}); doc != nil || !errors.Is(got, err) {
 					t.Errorf("%s: %v, %v", name, doc, got)
 				}
 			}

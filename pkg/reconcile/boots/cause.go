@@ -148,7 +148,7 @@ func (r *Reconciler) renderAgain(ctx context.Context, pool types.NamespacedName,
 	if !lineage.Intact(rec) {
 		return nil, nil
 	}
-	doc, err := r.readProfile(ctx, pool, rec)
+	doc, err := r.readFileAtCommit(ctx, pool, rec)
 	if err != nil || doc == nil {
 		return nil, err
 	}
@@ -174,7 +174,10 @@ func (r *Reconciler) renderAgain(ctx context.Context, pool types.NamespacedName,
 	return out, nil
 }
 
-func (r *Reconciler) readProfile(ctx context.Context, pool types.NamespacedName, rec render.Record) (*profile.Document, error) {
+// readFileAtCommit returns the profile that its file had at the commit of a record, with the lines of
+// the file; nil if no file has it. It reads Git or the built-in profiles, not the cluster, and caches
+// the result.
+func (r *Reconciler) readFileAtCommit(ctx context.Context, pool types.NamespacedName, rec render.Record) (*profile.Document, error) {
 	key := strings.Join([]string{rec.ObjectDigest, rec.Repository, rec.Commit, rec.Path}, " ")
 	if doc, ok := getCached(&r.causes.mu, &r.causes.documents, key); ok {
 		return doc, nil
@@ -233,9 +236,9 @@ func (s *rendering) find(entry *api.MachineBoot) (file string, line int32, near 
 func nearestLine(lines []string, reported int, command string) (line int, near bool) {
 	first, _, _ := strings.Cut(strings.TrimSpace(command), "\n")
 	want := words(first)
-	there := func(n int) bool { return n >= 1 && n <= len(lines) }
+	inRange := func(n int) bool { return n >= 1 && n <= len(lines) }
 	if want == "" {
-		if !there(reported) {
+		if !inRange(reported) {
 			return 0, false
 		}
 		return reported, false
@@ -243,7 +246,7 @@ func nearestLine(lines []string, reported int, command string) (line int, near b
 	for d := range nearby + 1 {
 		// Bash names a later line for a command of several lines, so the one before comes first.
 		for _, n := range []int{reported - d, reported + d} {
-			if there(n) && hasCommand(words(lines[n-1]), want) {
+			if inRange(n) && hasCommand(words(lines[n-1]), want) {
 				return n, d > 0
 			}
 		}

@@ -48,7 +48,7 @@ const (
 // AuditLog is an audit log, such as *auditlog.Writer.
 type AuditLog interface {
 	// Append returns when the entries are durable.
-	Append(facts ...auditlog.Event) error
+	Append(entries ...auditlog.Event) error
 }
 
 // Reconciler maintains the BootReports of pools. Its fields are set once, before Setup.
@@ -295,9 +295,9 @@ func (r *Reconciler) countBoots(seen *observed) {
 	if r.booting == nil {
 		r.booting = map[types.UID]bootingMachine{}
 	}
-	there := map[types.UID]bool{}
+	exists := map[types.UID]bool{}
 	for _, m := range seen.machines {
-		there[m.UID] = true
+		exists[m.UID] = true
 		before, known := r.booting[m.UID]
 		switch {
 		case !m.joined() && !known:
@@ -310,7 +310,7 @@ func (r *Reconciler) countBoots(seen *observed) {
 		}
 	}
 	for uid, m := range r.booting {
-		if m.pool == pool && !there[uid] {
+		if m.pool == pool && !exists[uid] {
 			r.Metrics.BootCounted(pool, m.version, metrics.BootLost)
 			delete(r.booting, uid)
 		}

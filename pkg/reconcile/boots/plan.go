@@ -126,14 +126,14 @@ func (seen *observed) lasting(others []api.MachineBootStatus) []api.MachineBootS
 	}
 	var out []api.MachineBootStatus
 	for _, s := range slices.Backward(seen.report.Status.Machines) {
-		m, there := seen.machines[s.Machine]
-		there = there && m.UID == s.MachineUID
+		m, exists := seen.machines[s.Machine]
+		exists = exists && m.UID == s.MachineUID
 		switch {
 		case s.Outcome != api.BootFailing || seen.now.Before(s.CountsFrom()) || len(others)+len(out) >= maxEntries:
 		case slices.ContainsFunc(others, func(o api.MachineBootStatus) bool { return o.Machine == s.Machine && o.Stage == s.Stage }):
-		case there && m.joined(), !there && (joined[s.Version] || deleted[s.Version]):
+		case exists && m.joined(), !exists && (joined[s.Version] || deleted[s.Version]):
 		default:
-			deleted[s.Version] = deleted[s.Version] || !there
+			deleted[s.Version] = deleted[s.Version] || !exists
 			out = append(out, s)
 		}
 	}

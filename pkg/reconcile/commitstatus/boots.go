@@ -117,8 +117,10 @@ func describeBoot(cause *api.BootCause) string {
 	return truncate(text, maxDescription)
 }
 
-// sendEarlier sends the statuses of commits before the latest one, and records what the host has.
-func (s *Statuses) sendEarlier(ctx context.Context, j *job, name string) error {
+// sendBootStatuses sends Failure for commits before the job's with machines that do not boot, and
+// Success once machines boot again. It records in the job what the host has. desiredStatus has the
+// boots of the job's own commit.
+func (s *Statuses) sendBootStatuses(ctx context.Context, j *job, statusContext string) error {
 	if len(j.boots.failed)+len(j.boots.sent) == 0 {
 		return nil
 	}
@@ -132,7 +134,7 @@ func (s *Statuses) sendEarlier(ctx context.Context, j *job, name string) error {
 			return nil
 		}
 		earlier := job{source: j.source, commit: commit}
-		err := s.sendStatus(ctx, &earlier, status{commit: commit, state: state, context: name, description: description})
+		err := s.sendStatus(ctx, &earlier, status{commit: commit, state: state, context: statusContext, description: description})
 		var final *rejectedError
 		if err == nil || errors.As(err, &final) {
 			sent[commit] = state // a rejected one is not sent again

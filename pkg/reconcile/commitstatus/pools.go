@@ -44,10 +44,10 @@ func readRolloutProgress(ctx context.Context, c, secrets client.Reader, namespac
 			continue
 		}
 		f.pools++
-		switch refused := a[api.AnnotationRefused] != ""; {
-		case refused && (a[api.AnnotationRefusedVersion] == "" || a[api.AnnotationRefusedVersion] == entry.Version):
+		switch rejected := a[api.AnnotationRefused] != ""; {
+		case rejected && (a[api.AnnotationRefusedVersion] == "" || a[api.AnnotationRefusedVersion] == entry.Version):
 			f.rejected++
-		case refused: // an earlier version: the pool has not processed this one
+		case rejected: // an earlier version: the pool has not processed this one
 		case a[api.AnnotationVersion] == entry.Version && a[api.AnnotationCommit] == entry.Commit:
 			boots, err := bootsFrom(ctx, secrets, a)
 			if err != nil {

@@ -216,7 +216,7 @@ func (s *Statuses) processSource(ctx context.Context, key types.NamespacedName) 
 		err = s.sendStatus(ctx, &j, want)
 	}
 	if err == nil {
-		err = s.sendEarlier(ctx, &j, want.context)
+		err = s.sendBootStatuses(ctx, &j, want.context)
 	}
 	var final *rejectedError
 	switch {
@@ -250,13 +250,13 @@ func (s *Statuses) processSource(ctx context.Context, key types.NamespacedName) 
 }
 
 // recordIfUnreported reports whether a rejection was not reported yet, or must be reported each time.
-func (s *Statuses) recordIfUnreported(key types.NamespacedName, refused *rejectedError) bool {
+func (s *Statuses) recordIfUnreported(key types.NamespacedName, rejected *rejectedError) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if refused.once != "" && s.reported[key] == refused.once {
+	if rejected.once != "" && s.reported[key] == rejected.once {
 		return false
 	}
-	if s.reported[key] = refused.once; refused.once == "" {
+	if s.reported[key] = rejected.once; rejected.once == "" {
 		delete(s.reported, key)
 	}
 	return true

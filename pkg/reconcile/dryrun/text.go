@@ -185,9 +185,9 @@ func (r *Report) Summary() string {
 	return out + fmt.Sprintf("; %d writes", r.Writes)
 }
 
-func (p Pool) hasEquivalence(meaning string) bool {
+func (p Pool) hasEquivalence(equivalence string) bool {
 	for _, d := range p.Documents {
-		if d.Equivalence == meaning {
+		if d.Equivalence == equivalence {
 			return true
 		}
 	}

@@ -17,16 +17,16 @@ type NodeCount struct {
 
 // provenance counts changes of NodeProvenances.
 type provenance struct {
-	dropped     prometheus.Counter
-	held, ready prometheus.Gauge
+	dropped         prometheus.Counter
+	retained, ready prometheus.Gauge
 }
 
 func newProvenance() provenance {
-	return provenance{dropped: dropped.one(), held: provenancesStored.gauge(), ready: provenanceOn.gauge()}
+	return provenance{dropped: dropped.one(), retained: provenancesStored.gauge(), ready: provenanceOn.gauge()}
 }
 
 func (p provenance) all() []prometheus.Collector {
-	return []prometheus.Collector{p.dropped, p.held, p.ready}
+	return []prometheus.Collector{p.dropped, p.retained, p.ready}
 }
 
 // RegisterNodes registers count, which returns the numbers of NodeProvenances at each scrape.
@@ -57,7 +57,7 @@ func (m *Metrics) ProvenanceExpired() {
 // ExpiredProvenancesWaiting sets how many of those remain until the audit log has them.
 func (m *Metrics) ExpiredProvenancesWaiting(n int) {
 	if m != nil {
-		m.provenance.held.Set(float64(n))
+		m.provenance.retained.Set(float64(n))
 	}
 }
 
@@ -65,14 +65,14 @@ func (m *Metrics) ExpiredProvenancesWaiting(n int) {
 func (m *Metrics) collectNodes(gauge func(*prometheus.Desc, float64, ...string), counts []NodeCount) {
 	type known struct{ evidence, behind string }
 	nodes := map[known]int{}
-	there, gone, disputed := 0, 0, 0
+	existing, gone, disputed := 0, 0, 0
 	differing := map[string]int{api.ReasonEdited: 0, api.ReasonDisabled: 0, api.ReasonOtherVersion: 0, api.ReasonNotReported: 0}
 	for _, c := range counts {
 		if c.Gone {
 			gone += c.Count
 			continue
 		}
-		there += c.Count
+		existing += c.Count
 		nodes[known{c.Evidence, c.Behind}] += c.Count
 		if c.Disputed {
 			disputed += c.Count
@@ -90,7 +90,7 @@ func (m *Metrics) collectNodes(gauge func(*prometheus.Desc, float64, ...string),
 	for reason, n := range differing {
 		gauge(m.descs.nodesDiffering, float64(n), reason)
 	}
-	gauge(m.descs.records, float64(there), "there")
+	gauge(m.descs.records, float64(existing), "there")
 	gauge(m.descs.records, float64(gone), "gone")
 }
 

@@ -60,7 +60,7 @@ func (r behindReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 			continue
 		}
 		node := kubeclient.Metadata(nodecache.NodeKind)
-		if there, err := kubeclient.Find(ctx, r.Worker, types.NamespacedName{Name: np.Spec.Node.Name}, node); err != nil || !there || node.UID != np.Spec.Node.UID {
+		if found, err := kubeclient.Find(ctx, r.Worker, types.NamespacedName{Name: np.Spec.Node.Name}, node); err != nil || !found || node.UID != np.Spec.Node.UID {
 			if err != nil {
 				return ctrl.Result{}, err
 			}

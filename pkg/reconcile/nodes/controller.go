@@ -74,11 +74,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // reconcile returns the time until a node that does not report has to be handled again; 0 for never.
 func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Duration, error) {
 	node := kubeclient.Metadata(nodecache.NodeKind)
-	there, err := kubeclient.Find(ctx, r.Worker, types.NamespacedName{Name: req.Name}, node)
+	found, err := kubeclient.Find(ctx, r.Worker, types.NamespacedName{Name: req.Name}, node)
 	if err != nil {
 		return 0, err
 	}
-	if !there {
+	if !found {
 		node = nil
 	}
 	known, err := r.ProvenancesOf(ctx, req.Name)
@@ -86,7 +86,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 		return 0, err
 	}
 	var own *api.NodeProvenance
-	var unkept error
+	var auditErr error
 	for i := range known {
 		switch np := &known[i]; {
 		case np.Spec.Node.Name != req.Name: // two names with the same label
@@ -96,7 +96,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 			err := r.markRemoved(ctx, np)
 			// An unavailable audit log must not stop the rest; its error is returned at the end.
 			if errors.Is(err, errAuditPending) {
-				unkept, err = err, nil
+				auditErr, err = err, nil
 			}
 			if err != nil {
 				return 0, err
@@ -104,27 +104,27 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 		}
 	}
 	if node == nil || !node.DeletionTimestamp.IsZero() {
-		return 0, unkept
+		return 0, auditErr
 	}
 	var pool lineage.Timeline
-	whole := false
+	untrimmed := false
 	if own == nil {
 		if own, pool, err = r.createProvenance(ctx, node); err != nil {
 			return 0, err
 		}
 		if own == nil {
-			return 0, unkept
+			return 0, auditErr
 		}
-		whole = true
+		untrimmed = true
 	}
-	target := statusTarget{own, whole, pool}
+	target := statusTarget{own, untrimmed, pool}
 	match, unmatched := r.observeMatch(ctx, node, target)
 	// A node can change its own labels and annotation at any rate, and must not cause as many writes.
-	if !whole && (match.changed || r.isReportOrNameChanged(node, own)) && !r.reports.allow(node.UID, r.Clock.Now()) {
+	if !untrimmed && (match.changed || r.isReportOrNameChanged(node, own)) && !r.reports.allow(node.UID, r.Clock.Now()) {
 		return 0, errAgain
 	}
 	// One mistake can concern every node.
-	if !whole && match.changed && !r.pace.TryAccept() {
+	if !untrimmed && match.changed && !r.pace.TryAccept() {
 		return 0, errAgain
 	}
 	if err := r.annotateProvenanceName(ctx, node, own.Name); err != nil {
@@ -133,7 +133,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 	if err := r.updateStatus(ctx, node, target, match); err != nil {
 		return 0, err
 	}
-	return match.next, errors.Join(unkept, unmatched)
+	return match.next, errors.Join(auditErr, unmatched)
 }
 
 // errAgain reports that a node's report was handled recently, or that of many nodes: root on a
@@ -144,8 +144,8 @@ var errAgain = errors.New("the node changed what it says again")
 // isReportOrNameChanged reports whether a node's report differs from the last one that was compared, or
 // whether the Node does not name its NodeProvenance.
 func (r *Reconciler) isReportOrNameChanged(node *metav1.PartialObjectMetadata, np *api.NodeProvenance) bool {
-	judged := apimeta.FindStatusCondition(np.Status.Conditions, api.AgreedCondition) != nil
-	return judged && (!namesProvenance(node) || !sameReport(np.Status.Reported, lineage.ReportOf(node)))
+	evaluated := apimeta.FindStatusCondition(np.Status.Conditions, api.AgreedCondition) != nil
+	return evaluated && (!namesProvenance(node) || !sameReport(np.Status.Reported, lineage.ReportOf(node)))
 }
 
 // statusTarget is a NodeProvenance whose status is checked. untrimmed reports that nothing was
@@ -300,13 +300,13 @@ func (r *Reconciler) updateStatus(ctx context.Context, node *metav1.PartialObjec
 	if err != nil {
 		return err
 	}
-	judged := before != nil && sameReport(np.Status.Reported, report) && (before.Reason == api.ReasonOtherMachine) == (against != "")
-	if judged && !match.changed && np.Status.Behind != "" && len(r.missingAuditEntries(np.NodeProvenance)) == 0 {
+	evaluated := before != nil && sameReport(np.Status.Reported, report) && (before.Reason == api.ReasonOtherMachine) == (against != "")
+	if evaluated && !match.changed && np.Status.Behind != "" && len(r.missingAuditEntries(np.NodeProvenance)) == 0 {
 		return nil
 	}
 	pool := types.NamespacedName{Namespace: np.Spec.Pool.Namespace, Name: np.Spec.Pool.Name}
 	// Records are read only if a missing part of the status depends on them.
-	if np.pool == nil && (!judged || np.Status.Behind == "") {
+	if np.pool == nil && (!evaluated || np.Status.Behind == "") {
 		if np.pool, err = r.TimelineOf(ctx, pool, r.fresh(node)); err != nil {
 			return err
 		}
@@ -317,7 +317,7 @@ func (r *Reconciler) updateStatus(ctx context.Context, node *metav1.PartialObjec
 	}
 	var agreed lineage.Agreement
 	var conditions []metav1.Condition
-	if !judged {
+	if !evaluated {
 		_, agreed = lineage.CompareReport(lineage.Observation{Report: report, Window: np.Spec.Window, Pool: np.pool})
 		if against != "" {
 			agreed = lineage.Agreement{Status: metav1.ConditionFalse, Reason: api.ReasonOtherMachine, Message: against}
@@ -390,19 +390,19 @@ func (r *Reconciler) markRemoved(ctx context.Context, np *api.NodeProvenance) er
 
 // patchWithEvents updates the status to that of next, including the ids of audit log
 // entries written by then. If the audit log cannot be written, the rest is still updated,
-// and the error is errUnkept.
-func (r *Reconciler) patchWithEvents(ctx context.Context, next *api.NodeProvenance, whole bool, change map[string]any) error {
-	noted, unkept := r.storeEvents(ctx, next, whole)
-	if unkept != nil && !errors.Is(unkept, errAuditPending) {
-		return unkept
+// and the error is errAuditPending.
+func (r *Reconciler) patchWithEvents(ctx context.Context, next *api.NodeProvenance, untrimmed bool, change map[string]any) error {
+	entryIDs, auditErr := r.storeEvents(ctx, next, untrimmed)
+	if auditErr != nil && !errors.Is(auditErr, errAuditPending) {
+		return auditErr
 	}
-	if noted != nil {
-		change["journaled"] = noted
+	if entryIDs != nil {
+		change["journaled"] = entryIDs
 	}
 	if len(change) > 0 {
 		if err := r.patchStatus(ctx, next, change); err != nil {
 			return err
 		}
 	}
-	return unkept
+	return auditErr
 }

@@ -22,7 +22,7 @@ import (
 // AuditLog is an audit log, such as *auditlog.Writer.
 type AuditLog interface {
 	// Append returns when the entries are durable.
-	Append(facts ...auditlog.Event) error
+	Append(entries ...auditlog.Event) error
 }
 
 // errAuditPending reports that the audit log could not be written, which is logged there.
@@ -81,23 +81,23 @@ func matchEvent(np *api.NodeProvenance, after bool) (auditlog.Event, bool) {
 }
 
 // nodeEvent returns an entry about a node without details.
-func nodeEvent(np *api.NodeProvenance, kind auditlog.Kind, occasion string) auditlog.Event {
+func nodeEvent(np *api.NodeProvenance, kind auditlog.Kind, eventKey string) auditlog.Event {
 	return auditlog.Event{
 		Kind: kind, Object: auditlog.Object{Kind: nodecache.NodeKind.Kind, Name: np.Spec.Node.Name, UID: string(np.Spec.Node.UID)},
-		Key: string(np.UID) + occasion,
+		Key: string(np.UID) + eventKey,
 	}
 }
 
 // storeEvents writes the missing audit log entries about a node, and returns the ids to
 // record in the status; nil for none. If untrimmed is false, trimmed fields are read again.
-// The error is errUnkept if the audit log cannot be written.
-func (r *Reconciler) storeEvents(ctx context.Context, np *api.NodeProvenance, whole bool) (*api.ProvenanceJournaled, error) {
-	facts := r.missingAuditEntries(np)
-	if len(facts) == 0 {
+// The error is errAuditPending if the audit log cannot be written.
+func (r *Reconciler) storeEvents(ctx context.Context, np *api.NodeProvenance, untrimmed bool) (*api.ProvenanceJournaled, error) {
+	entries := r.missingAuditEntries(np)
+	if len(entries) == 0 {
 		return nil, nil
 	}
 	full := np
-	if !whole {
+	if !untrimmed {
 		var live api.NodeProvenance
 		found, err := kubeclient.Find(ctx, r.Worker.Live, client.ObjectKeyFromObject(np), &live)
 		if err != nil || !found || live.UID != np.UID {
@@ -105,25 +105,25 @@ func (r *Reconciler) storeEvents(ctx context.Context, np *api.NodeProvenance, wh
 		}
 		full = &live
 	}
-	noted := api.ProvenanceJournaled{}
-	for i := range facts {
-		addDetails(&facts[i], full, np)
-		switch id := facts[i].ID(); facts[i].Kind {
+	entryIDs := api.ProvenanceJournaled{}
+	for i := range entries {
+		addDetails(&entries[i], full, np)
+		switch id := entries[i].ID(); entries[i].Kind {
 		case auditlog.NodeJoined:
-			noted.Joined = id
+			entryIDs.Joined = id
 		case auditlog.NodeDisputed:
-			noted.Disputed = id
+			entryIDs.Disputed = id
 		case auditlog.NodeDiffers, auditlog.NodeMatches:
-			noted.Match = id
+			entryIDs.Match = id
 		case auditlog.NodeRemoved:
-			noted.Removed = id
+			entryIDs.Removed = id
 		}
 	}
 	// The audit log comes first: an id in the status says that the entry exists.
-	if err := r.AuditLog.Append(facts...); err != nil {
+	if err := r.AuditLog.Append(entries...); err != nil {
 		return nil, fmt.Errorf("%w: %w", errAuditPending, err)
 	}
-	return &noted, nil
+	return &entryIDs, nil
 }
 
 // addDetails adds the details of an object, and of its new status, to an entry.

@@ -43,12 +43,12 @@ func (r *Reconciler) deleteExpiredProvenances(ctx context.Context) error {
 	}
 	old := expired(all, r.Retention, r.Clock.Now())
 	for i, np := range old {
-		there, err := r.recordBeforeDeletion(ctx, np)
+		stillRemoved, err := r.recordBeforeDeletion(ctx, np)
 		if err != nil {
 			r.Metrics.ExpiredProvenancesWaiting(len(old) - i)
 			return err
 		}
-		if !there {
+		if !stillRemoved {
 			continue
 		}
 		err = r.Worker.Delete(ctx, &api.NodeProvenance{ObjectMeta: metav1.ObjectMeta{Name: np.Name}}, client.Preconditions{UID: &np.UID})
@@ -62,7 +62,7 @@ func (r *Reconciler) deleteExpiredProvenances(ctx context.Context) error {
 }
 
 // expired returns the NodeProvenances to delete, oldest first.
-func expired(all []api.NodeProvenance, keep Retention, now time.Time) []*api.NodeProvenance {
+func expired(all []api.NodeProvenance, retention Retention, now time.Time) []*api.NodeProvenance {
 	var gone []*api.NodeProvenance
 	for i := range all {
 		if all[i].Status.Removed != nil {
@@ -75,9 +75,9 @@ func expired(all []api.NodeProvenance, keep Retention, now time.Time) []*api.Nod
 		}
 		return strings.Compare(a.Name, b.Name)
 	})
-	excess := max(0, len(all)-keep.Max)
+	excess := max(0, len(all)-retention.Max)
 	n := 0
-	for n < len(gone) && (n < excess || !now.Before(gone[n].Status.Removed.Add(keep.Age))) {
+	for n < len(gone) && (n < excess || !now.Before(gone[n].Status.Removed.Add(retention.Age))) {
 		n++
 	}
 	return gone[:n]

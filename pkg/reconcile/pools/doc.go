@@ -13,18 +13,18 @@
 // Start with Reconcile in controller.go. The steps of a run:
 //
 //   - observe.go reads, with objects.go, lastgood.go and collision.go (other pools whose names give
-//     the same object names);
+//     the same object names), and obtains the token with which a document is rendered, between two
+//     plans;
 //   - plan.go compares, without a client or a clock, and builds the Secrets and their annotations;
-//     plan_lastgood.go plans for a generation that is only maintained, suspend.go for a suspended
+//     plan_lastgood.go plans for a generation that is only maintained, such as that of a suspended
 //     pool, takeover.go for Secrets of operating-system-manager, edge.go the script of edge pools;
 //     drift.go lists what a user changed;
-//   - nodetoken.go obtains the token with which a document is rendered, between two plans;
 //   - apply.go writes, through write.go;
-//   - events.go and audit.go report; schedule.go has the times of the next run.
+//   - events.go and audit.go report; events.go also has the times of the next run.
 //
 // release.go removes what a former pool has. setup.go has the watches, affected.go maps a change of
-// another object to pools, and own.go ignores the events of a run's own writes. poolcache.go and
-// key.go have state between runs, cached.go what the cache has of Secrets.
+// another object to pools, and own.go ignores the events of a run's own writes. poolcache.go has
+// state between runs; objects.go also has what the cache has of Secrets.
 //
 // Each subpackage has its own part: desired resolves what a pool requests, token finds
 // and requests its tokens, access lets a token read its pool's Secrets, archive stores

@@ -59,7 +59,7 @@ func (f *Flags) Configs() (management, worker *rest.Config, err error) {
 
 // Clients returns clients of the management cluster and the worker cluster.
 func (f *Flags) Clients() (management, worker client.WithWatch, err error) {
-	here, there, err := f.Configs()
+	managementConfig, workerConfig, err := f.Configs()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -67,13 +67,13 @@ func (f *Flags) Clients() (management, worker client.WithWatch, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if management, err = client.NewWithWatch(here, client.Options{Scheme: scheme}); err != nil {
+	if management, err = client.NewWithWatch(managementConfig, client.Options{Scheme: scheme}); err != nil {
 		return nil, nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
-	if there == here {
+	if workerConfig == managementConfig {
 		return management, management, nil
 	}
-	if worker, err = client.NewWithWatch(there, client.Options{Scheme: scheme}); err != nil {
+	if worker, err = client.NewWithWatch(workerConfig, client.Options{Scheme: scheme}); err != nil {
 		return nil, nil, fmt.Errorf("connecting to the worker cluster: %w", err)
 	}
 	return management, worker, nil

@@ -58,9 +58,9 @@ did not, and the commits between. "osm-gitops trace machine/NAME" shows the log 
 
 // bootsReport is what boots prints.
 type bootsReport struct {
-	Versions []*fleet.Boots `json:"versions"`
-	// Break is only for one pool.
-	Break *fleet.Break `json:"break,omitempty"`
+	Versions []*fleet.VersionBoots `json:"versions"`
+	// Regression is only for one pool.
+	Regression *fleet.BootRegression `json:"break,omitempty"`
 }
 
 // run prints how the versions of profiles boot, restricted by the flags, or with --show-kubectl the
@@ -94,9 +94,9 @@ func (f *bootsFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	report := bootsReport{Versions: model.CountBoots(unjoined, func(pool string) bool { return f.pool == "" || pool == f.pool })}
 	if f.pool != "" {
-		report.Break = model.FindBreak(f.pool, report.Versions)
+		report.Regression = model.FindBootRegression(f.pool, report.Versions)
 	}
-	report.Versions = slices.DeleteFunc(report.Versions, func(b *fleet.Boots) bool {
+	report.Versions = slices.DeleteFunc(report.Versions, func(b *fleet.VersionBoots) bool {
 		return (f.version != "" && b.Version != f.version) || !strings.HasPrefix(b.Commit, f.commit)
 	})
 	if f.output != "text" {
@@ -107,7 +107,7 @@ func (f *bootsFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return reportDeniedLists(s, stderr)
+	return reportForbiddenLists(s, stderr)
 }
 
 func (r *bootsReport) print(out io.Writer) error {
@@ -140,7 +140,7 @@ func (r *bootsReport) print(out io.Writer) error {
 			return err
 		}
 	}
-	if b := r.Break; b != nil {
+	if b := r.Regression; b != nil {
 		joined := "no version"
 		if b.Joined != "" {
 			joined = b.Joined

@@ -190,7 +190,7 @@ func (g *getter) run(ctx context.Context) error {
 			return err
 		}
 		if first {
-			err := reportDeniedLists(s, g.errs)
+			err := reportForbiddenLists(s, g.errs)
 			if !g.watch {
 				return err
 			}
@@ -216,13 +216,13 @@ func namespaceSuffix(namespace string) string {
 	return " in namespace " + namespace + " (-A lists all)"
 }
 
-// reportDeniedLists warns about lists for which the user has no permission, and returns an error if
+// reportForbiddenLists warns about lists for which the user has no permission, and returns an error if
 // there are any.
-func reportDeniedLists(s *session.Session, errs io.Writer) error {
-	forbidden := s.Management.DeniedLists
+func reportForbiddenLists(s *session.Session, errs io.Writer) error {
+	forbidden := s.Management.ForbiddenLists
 	// Without a worker cluster both are one connection, whose errors would be reported twice.
 	if s.Worker != s.Management {
-		forbidden = append(forbidden, s.Worker.DeniedLists...)
+		forbidden = append(forbidden, s.Worker.ForbiddenLists...)
 	}
 	for _, err := range forbidden {
 		cli.Warn(errs, session.AddRemedy(err))
@@ -426,7 +426,7 @@ type poolRow struct {
 
 // poolRows lists pools as the audit page shows them.
 func poolRows(ctx context.Context, s *session.Session, namespace string) (*listing, error) {
-	s.Management.DeniedLists, s.Worker.DeniedLists = nil, nil
+	s.Management.ForbiddenLists, s.Worker.ForbiddenLists = nil, nil
 	reader := &fleet.Reader{Management: s.Management, Worker: s.Worker, Namespace: s.ControllerNamespace, PageSize: pageSize}
 	if namespace != "" {
 		reader.Worker = client.NewNamespacedClient(s.Worker, namespace)

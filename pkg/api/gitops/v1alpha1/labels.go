@@ -12,17 +12,18 @@ const maxLabelValue = 63
 // PoolLabel returns the value of LabelPool. Names of objects never contain "_", so the
 // value is unambiguous.
 func PoolLabel(namespace, name string) string {
-	return truncatedLabelValue(namespace+"_"+name, namespace+"/"+name)
+	return truncateLabelValue(namespace+"_"+name, namespace+"/"+name)
 }
 
 // NodeLabel returns the value of LabelNode.
-func NodeLabel(name string) string { return truncatedLabelValue(name, name) }
+func NodeLabel(name string) string { return truncateLabelValue(name, name) }
 
-// truncatedLabelValue shortens a label that is too long, and appends a digest of the full name.
-func truncatedLabelValue(label, of string) string {
-	if len(label) <= maxLabelValue {
-		return label
+// truncateLabelValue shortens a value that is too long, and appends the digest of digested, the full
+// name.
+func truncateLabelValue(value, digested string) string {
+	if len(value) <= maxLabelValue {
+		return value
 	}
-	sum := sha256.Sum256([]byte(of))
-	return label[:maxLabelValue-13] + "-" + hex.EncodeToString(sum[:6])
+	sum := sha256.Sum256([]byte(digested))
+	return value[:maxLabelValue-13] + "-" + hex.EncodeToString(sum[:6])
 }

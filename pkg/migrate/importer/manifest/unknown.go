@@ -36,8 +36,8 @@ func SplitUnknown(v any, t reflect.Type, path string) (out any, unknown []string
 			default:
 				return v, unknown
 			}
-			kept, more := SplitUnknown(value, child, joinFieldPath(path, key))
-			out[key], unknown = kept, append(unknown, more...)
+			known, more := SplitUnknown(value, child, joinFieldPath(path, key))
+			out[key], unknown = known, append(unknown, more...)
 		}
 		slices.Sort(unknown)
 		return out, unknown
@@ -47,8 +47,8 @@ func SplitUnknown(v any, t reflect.Type, path string) (out any, unknown []string
 		}
 		out := make([]any, 0, len(v))
 		for i, value := range v {
-			kept, more := SplitUnknown(value, t.Elem(), path+"["+strconv.Itoa(i)+"]")
-			out, unknown = append(out, kept), append(unknown, more...)
+			known, more := SplitUnknown(value, t.Elem(), path+"["+strconv.Itoa(i)+"]")
+			out, unknown = append(out, known), append(unknown, more...)
 		}
 		return out, unknown
 	}

@@ -15,5 +15,5 @@
 //   - client/interceptor sends what has no function of its own to the cluster. View implements
 //     all of client.Client and rejects what it does not know.
 //
-// Start with NewStore and Store.View.
+// Start with NewStore and Store.NewView.
 package virtual

@@ -37,13 +37,13 @@ func trimMachine(in any) (any, error) {
 		if m.Status.NodeRef != nil {
 			m.Status.NodeRef = &corev1.ObjectReference{Name: m.Status.NodeRef.Name, UID: m.Status.NodeRef.UID}
 		}
-		var kept []cluster.MachineCondition
+		var retained []cluster.MachineCondition
 		for _, c := range m.Status.Conditions {
 			if c.Type == string(corev1.NodeReady) && c.Status != corev1.ConditionTrue {
-				kept = append(kept, c)
+				retained = append(retained, c)
 			}
 		}
-		m.Status.Conditions = kept
+		m.Status.Conditions = retained
 	}
 	return in, nil
 }

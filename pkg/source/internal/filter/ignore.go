@@ -15,7 +15,7 @@ const IgnoreFile = ".osmignore"
 // Scope is the part of a repository that is read.
 type Scope struct {
 	Parts []string // the folder of the profiles
-	// Ignore has more patterns, as at the end of an IgnoreFile of that folder; they come
+	// Ignore has more patterns, as at the end of an ignore file of that folder; they come
 	// after those of all other files.
 	Ignore string
 }
@@ -28,13 +28,13 @@ func (s Scope) Path() string { return strings.Join(s.Parts, "/") }
 type Rules struct {
 	top     string // the scope's folder: patterns above it do not count
 	extra   []Pattern
-	folders map[string][]Pattern // by the folder of the IgnoreFile
+	folders map[string][]Pattern // by the folder of the ignore file
 
 	verdicts map[string]bool // of folders, cached
 	Cost     int             // number of comparisons with patterns
 }
 
-// NewRules returns the rules of a scope, from its IgnoreFiles by path.
+// NewRules returns the rules of a scope, from its ignore files by path.
 func NewRules(s Scope, files map[string][]Pattern) *Rules {
 	r := &Rules{top: s.Path(), extra: parsePatterns([]byte(s.Ignore)), folders: map[string][]Pattern{}, verdicts: map[string]bool{}}
 	for name, patterns := range files {

@@ -14,7 +14,7 @@ import (
 type Reader func(ctx context.Context, f File) ([]byte, error)
 
 // Select returns the files of a tree that are not ignored, and adds rejected ones to
-// refused. It reads the IgnoreFiles among the files, and does not return them.
+// refused. It reads the ignore files among the files, and does not return them.
 func (s Scope) Select(ctx context.Context, read Reader, files []File, refused *RejectedEntries) ([]File, error) {
 	patterns := map[string][]Pattern{}
 	kept := make([]File, 0, len(files))

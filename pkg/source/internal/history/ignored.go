@@ -10,7 +10,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
-// visibleHistory is a history without ignored files. The IgnoreFiles of a commit decide what was
+// visibleHistory is a history without ignored files. The ignore files of a commit decide what was
 // ignored at that commit, and so do the current patterns of the source: those of its spec
 // have no history.
 type visibleHistory struct {

@@ -3,7 +3,7 @@
 // itself, so that no text of a server is shown. The environment has no influence: no
 // ~/.ssh, no agent. Connections and proxies are those of package dial.
 //
-// Start reading at Endpoint.Connect, which returns a Session over HTTP (session.go,
+// Start reading at Endpoint.NewSession, which returns a Session over HTTP (session.go,
 // guard.go) or SSH (ssh.go). auth.go, githubapp.go and package sshkey have the credentials.
 //
 // The SSH client is our own because go-git's accepts no dialer that checks addresses, and

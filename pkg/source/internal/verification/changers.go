@@ -51,7 +51,7 @@ func (v *verification) compareRelevantPaths(ctx context.Context, from, to plumbi
 }
 
 // protectedAndScopeFolders returns the folders with relevant paths: those that a glob can match, and those
-// of the profiles, for their IgnoreFiles.
+// of the profiles, for their ignore files.
 func (v *verification) protectedAndScopeFolders() []string {
 	if v.matters != nil {
 		return v.matters

@@ -18,7 +18,7 @@ import (
 // Kind is a kind of the API that arguments of verbs name, or rollouts.
 type Kind struct {
 	Plural string // as in the usage
-	// words are the kinds of cli.Kind that it is.
+	// words are the names that cli.CanonicalKind returns for it.
 	words []string
 	// GVK and Resource are those of the API; of rollouts, the kind that has them.
 	GVK      schema.GroupVersionKind

@@ -49,15 +49,15 @@ type Session struct {
 type Connection struct {
 	client.WithWatch
 
-	// DeniedLists are the lists that the API server has forbidden.
-	DeniedLists []error
+	// ForbiddenLists are the lists that the API server has forbidden.
+	ForbiddenLists []error
 }
 
-// List records in DeniedLists what is forbidden: callers that continue without it report it at the end.
+// List records in ForbiddenLists what is forbidden: callers that continue without it report it at the end.
 func (c *Connection) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	err := c.WithWatch.List(ctx, list, opts...)
 	if apierrors.IsForbidden(err) {
-		c.DeniedLists = append(c.DeniedLists, err)
+		c.ForbiddenLists = append(c.ForbiddenLists, err)
 	}
 	return err
 }

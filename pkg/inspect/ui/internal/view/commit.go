@@ -120,13 +120,13 @@ func NewCommit(f *fleet.Model, id, pool string, page int) (Commit, bool) {
 		}
 	}
 	v.Rotations = v.Rotations[:min(len(v.Rotations), maxRotations)]
-	var born []*fleet.Node
+	var provisioned []*fleet.Node
 	for _, n := range f.Nodes {
 		if n.IsProvisionedFrom(id) {
-			born = append(born, n)
+			provisioned = append(provisioned, n)
 		}
 	}
-	shown, paging := selectPage(born, page)
+	shown, paging := selectPage(provisioned, page)
 	v.Items, v.Paging = rowsOf(shown), paging
 	return v, true
 }
