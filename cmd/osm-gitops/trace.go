@@ -435,7 +435,11 @@ func matchLines(b *strings.Builder, m *trace.Match) {
 	if m == nil {
 		return
 	}
-	writeField(b, "match", joinNonEmpty(", ", string(m.State), m.Condition.Reason, "since "+formatTime(m.Since)))
+	reason := m.Condition.Reason
+	if reason == string(m.State) {
+		reason = ""
+	}
+	writeField(b, "match", joinNonEmpty(", ", string(m.State), reason, "since "+formatTime(m.Since)))
 	for _, d := range m.Differences {
 		of := ""
 		if d.Version != "" {
