@@ -3,6 +3,6 @@
 // ProfileSources, Secrets and the objects of Flux, and writes nothing to the cluster.
 // Errors and logs contain no credentials.
 //
-// Start with Fetcher.Fetch, or with Fetcher.Remote for the repository only. The caller
-// processes the files.
+// Start with Fetcher.Fetch, or with Fetcher.NewRemote for the repository only; credentials.go reads
+// Secrets. The caller processes the files.
 package fetcher

@@ -51,7 +51,10 @@ type failure struct {
 	firstOfCause, firstOfBoot bool
 }
 
-// newPlan plans what to write for a pool.
+// newPlan plans what to write for a pool. It creates the report when the first machine without a
+// Node appears. Otherwise it takes the entries that machines wrote one by one: entries of machines that
+// are gone are removed, the others become the status, with what was concluded about them before, and
+// failures that it does not have yet are reported.
 func newPlan(seen *observed) plan {
 	if seen.report == nil {
 		p := plan{}

@@ -6,6 +6,6 @@
 // selects the version of a pool from it, and package pools renders that version.
 // machine-controller replaces machines when this package changes an annotation on the
 // pool's template. Start with Reconciler.Reconcile and waves.NextStatus for waves. For machines,
-// decideReplacements decides which pools wait for a maintenance window, and
-// annotateDue which of the others are next.
+// see replacements.go: decideReplacements decides which pools wait for a maintenance window,
+// which windows.go evaluates, and annotateDue which of the others are next.
 package rollout

@@ -216,15 +216,21 @@ func (m *Mirror) FirstMissingCommit(ctx context.Context, head plumbing.Hash) (pl
 // while it arrives.
 type Fetch func(ctx context.Context, wants, haves []plumbing.Hash, read func(io.Reader) error) error
 
-// Update fetches a head, and checks that its whole history arrived. branches are the
-// heads of all branches of the server.
+// Update fetches a head, and checks that its whole history arrived. wants are the objects to request:
+// the head and what leads to it, such as an annotated tag. branches are the heads of all branches of
+// the server.
 func (m *Mirror) Update(ctx context.Context, head plumbing.Hash, wants, branches []plumbing.Hash, fetch Fetch) error {
 	renew := m.needsRepack()
 	var haves, again []plumbing.Hash
 	var err error
 	if renew {
 		again = m.completeBranches(branches)
-		wants = slices.Compact(append(wants, again...))
+		wants = slices.Clone(wants) // the caller's
+		for _, tip := range again {
+			if !slices.Contains(wants, tip) {
+				wants = append(wants, tip)
+			}
+		}
 	} else if haves, err = m.negotiationHaves(ctx); err != nil {
 		return err
 	}
