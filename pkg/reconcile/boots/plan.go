@@ -120,23 +120,25 @@ func newPlan(seen *observed) plan {
 // not joined, and the last one of each version whose machine is deleted, until a machine joins with
 // it. What a commit broke does not seem repaired while machine-controller replaces the machine.
 func (seen *observed) lasting(others []api.MachineBootStatus) []api.MachineBootStatus {
-	joined, deleted := map[string]bool{}, map[string]bool{} // versions
+	type profileVersion struct{ profile, version string }
+	joined, deleted := map[profileVersion]bool{}, map[profileVersion]bool{}
 	for _, m := range seen.machines {
 		if m.joined() {
 			g, _ := seen.timeline.ForMachine(m.CreationTimestamp.Time, m.revision)
-			joined[g.Version] = true
+			joined[profileVersion{redact.PrintableLine(g.Profile), redact.PrintableLine(g.Version)}] = true
 		}
 	}
 	var out []api.MachineBootStatus
 	for _, s := range slices.Backward(seen.report.Status.Machines) {
 		m, exists := seen.machines[s.Machine]
 		exists = exists && m.UID == s.MachineUID
+		of := profileVersion{s.Profile, s.Version}
 		switch {
 		case s.Outcome != api.BootFailing || seen.now.Before(s.CountsFrom()) || len(others)+len(out) >= maxEntries:
 		case slices.ContainsFunc(others, func(o api.MachineBootStatus) bool { return o.Machine == s.Machine && o.Stage == s.Stage }):
-		case exists && m.joined(), !exists && (joined[s.Version] || deleted[s.Version]):
+		case exists && m.joined(), !exists && (joined[of] || deleted[of]):
 		default:
-			deleted[s.Version] = deleted[s.Version] || !exists
+			deleted[of] = deleted[of] || !exists
 			out = append(out, s)
 		}
 	}
@@ -152,8 +154,16 @@ func (seen *observed) conclude(i int, m machine, before *api.MachineBootStatus) 
 		Config: entry.Config, Profile: redact.PrintableLine(from.Profile), Version: redact.PrintableLine(from.Version), Since: metav1.NewTime(seen.now).Rfc3339Copy(),
 	}
 	sameBoot := before != nil && before.BootID == entry.BootID
-	if sameBoot {
+	switch {
+	case sameBoot:
 		next.Since, next.Cause = before.Since, before.Cause
+	case before != nil && before.Outcome == api.BootFailing && next.Outcome == api.BootFailing:
+		// The machine booted again and fails again, with attempts from 1. Its failure still counts, so that
+		// a held wave does not go on meanwhile.
+		next.Since = before.Since
+		if limit := seen.now.Add(-api.BootFailingLimit); !before.CountsFrom().After(seen.now) && limit.Before(next.Since.Time) {
+			next.Since = metav1.NewTime(limit).Rfc3339Copy()
+		}
 	}
 	if c := seen.causes[i]; c != nil {
 		// While the profile cannot be read, what is known of the same command remains.
@@ -195,6 +205,8 @@ func (f failure) sentence() string {
 		place = fmt.Sprintf("%s:%d", c.File, c.Line)
 	case c.NodeFile == "":
 		place = "an unknown line"
+	case c.NodeLine == 0: // as after "exit 1"
+		place = "an unknown line of " + c.NodeFile + " on the node"
 	}
 	text := fmt.Sprintf("machine %s does not boot with profile %s %s: in stage %s %s ends with status %d at %s", s.Machine, s.Profile, s.Version, s.Stage, what, c.ExitStatus, place)
 	if c.Commit != "" {
@@ -224,5 +236,5 @@ func (f failure) auditEvent(seen *observed) auditlog.Event {
 
 // sameCause reports whether two failures are at the same place of the same commit.
 func sameCause(a, b api.MachineBootStatus) bool {
-	return a.Stage == b.Stage && a.Version == b.Version && a.Cause != nil && b.Cause != nil && *a.Cause == *b.Cause
+	return a.Stage == b.Stage && a.Profile == b.Profile && a.Version == b.Version && a.Cause != nil && b.Cause != nil && *a.Cause == *b.Cause
 }

@@ -346,7 +346,8 @@ func (r *Reconciler) updateStatus(ctx context.Context, node *metav1.PartialObjec
 		}
 		change["conditions"] = next.Status.Conditions
 	}
-	if err := r.patchWithEvents(ctx, next, np.untrimmed, change); err != nil {
+	err = r.patchWithEvents(ctx, next, np.untrimmed, change)
+	if err != nil && !errors.Is(err, errAuditPending) {
 		return err
 	}
 	if matches.Status == metav1.ConditionFalse {
@@ -357,7 +358,7 @@ func (r *Reconciler) updateStatus(ctx context.Context, node *metav1.PartialObjec
 		r.Recorder.Eventf(nodeReference(node), nil, corev1.EventTypeWarning, api.EventProvenanceDisputed, "Compare", "%s",
 			redact.Shorten(agreed.Message+": see NodeProvenance "+np.Name, redact.MaxEvent))
 	}
-	return nil
+	return err
 }
 
 // nodeReference returns the reference to a Node for an event.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -282,6 +283,27 @@ func TestMatchWithoutSettings(t *testing.T) {
 	again := &observe.Reader{Management: here, Worker: here, Namespace: f.ns, Engine: render.NewEngine()}
 	if m, err := again.ManifestOf(t.Context(), client.ObjectKeyFromObject(pool), &timeline[0]); err != nil || m == nil || len(m.Files) != 2 {
 		t.Errorf("after that: %+v, %v", m, err)
+	}
+}
+
+// An archived record that was deleted, or edited, does not keep a node from being compared with the rest.
+func TestMatchWithoutRecord(t *testing.T) {
+	f := newFleet(t)
+	pool := f.pool("workers", "osp-m")
+	f.serveRecord(pool, f.matched(pool, "v1.0.0", nil, true))
+	here := observe.Cluster{Client: f.client, Live: f.client}
+	reader := &observe.Reader{Management: here, Worker: here, Namespace: f.ns, Engine: render.NewEngine()}
+	timeline, err := reader.TimelineOf(t.Context(), client.ObjectKeyFromObject(pool), true)
+	f.do(err)
+	edited := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: f.ns, Name: "edited"}, Revision: 1}
+	edited.Data.Raw = []byte(`{"profile":"another"}`)
+	f.do(f.client.Create(t.Context(), edited))
+	for _, name := range []string{"edited", "deleted"} {
+		g := timeline[0]
+		g.Record, g.InputDigest = name, "v1:sha256:"+name
+		if m, err := reader.ManifestOf(t.Context(), client.ObjectKeyFromObject(pool), &g); m != nil || !errors.Is(err, observe.ErrNoManifest) {
+			t.Errorf("%s: %+v, %v", name, m, err)
+		}
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 
 // A boot that fails for this time, or this often, counts as one failed machine.
 const (
-	bootFailingLimit    = 5 * time.Minute
+	BootFailingLimit    = 5 * time.Minute
 	bootFailingAttempts = 3
 )
 
@@ -16,16 +16,19 @@ func (m *MachineBootStatus) CountsFrom() time.Time {
 	if m.Attempt >= bootFailingAttempts {
 		return m.Since.Time
 	}
-	return m.Since.Add(bootFailingLimit)
+	return m.Since.Add(BootFailingLimit)
 }
 
-// Place is where the command is: "FILE:LINE" of the repository, or else of the node; "" if unknown.
+// Place is where the command is: "FILE:LINE" of the repository, or else of the node, there without
+// ":LINE" if only the file is known; "" if unknown.
 func (c *BootCause) Place() string {
 	switch {
 	case c == nil:
 		return ""
 	case c.File != "":
 		return fmt.Sprintf("%s:%d", c.File, c.Line)
+	case c.NodeFile != "" && c.NodeLine == 0: // as after "exit 1"
+		return c.NodeFile
 	case c.NodeFile != "":
 		return fmt.Sprintf("%s:%d", c.NodeFile, c.NodeLine)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/drift"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/render/manifest"
 )
@@ -31,6 +32,8 @@ const (
 	// maxVersions is the number of generations, and of offered versions, whose content is
 	// compared with that of a node.
 	maxVersions = 20
+	// maxVersionBytes and maxCommitBytes are the lengths that the schema of NodeProvenance allows.
+	maxVersionBytes, maxCommitBytes = 256, 512
 	// manifestRetry is the time until a configuration that could not be rendered is tried again: a node
 	// can change its report at any rate.
 	manifestRetry = 10 * time.Minute
@@ -90,6 +93,9 @@ func (r *Reader) ManifestOf(ctx context.Context, pool types.NamespacedName, g *l
 // inputOf returns the input of a generation, with placeholders.
 func (r *Reader) inputOf(ctx context.Context, pool types.NamespacedName, g *lineage.Generation) (render.Input, error) {
 	rec, err := r.ReadRecord(ctx, pool, g)
+	if edited := (*editedRecordError)(nil); errors.As(err, &edited) || apierrors.IsNotFound(err) {
+		return render.Input{}, ErrNoManifest
+	}
 	if err != nil {
 		return render.Input{}, err
 	}
@@ -147,7 +153,12 @@ func (r *Reader) OtherVersions(ctx context.Context, pool types.NamespacedName, o
 			return err
 		}
 		if m != nil {
-			out = append(out, drift.Version{Version: version, Commit: commit, Manifest: m})
+			// Both are from annotations, which users can edit; the API server refuses longer ones.
+			out = append(out, drift.Version{
+				Version:  redact.Shorten(redact.PrintableLine(version), maxVersionBytes),
+				Commit:   redact.Shorten(redact.PrintableLine(commit), maxCommitBytes),
+				Manifest: m,
+			})
 		}
 		return nil
 	}

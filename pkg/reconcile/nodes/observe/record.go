@@ -67,9 +67,16 @@ func (r *Reader) ReadRecord(ctx context.Context, pool types.NamespacedName, g *l
 	}
 	rec, ok := lineage.DecodeIntactRecord(archived.Data.Raw)
 	if !ok || rec.Digests.Input != g.InputDigest {
-		return render.Record{}, fmt.Errorf("the ControllerRevision %s does not have the record that its annotation %s names: it was edited: delete it", key, api.AnnotationInputDigest)
+		return render.Record{}, &editedRecordError{key}
 	}
 	return rec, nil
+}
+
+// editedRecordError says that an archived record is not the one that its annotation names.
+type editedRecordError struct{ revision types.NamespacedName }
+
+func (e *editedRecordError) Error() string {
+	return fmt.Sprintf("the ControllerRevision %s does not have the record that its annotation %s names: it was edited: delete it", e.revision, api.AnnotationInputDigest)
 }
 
 // addAuthorAndSignature adds the origin in the annotations of the profile's object, if its content is
