@@ -120,12 +120,33 @@ func (r *Reconciler) filterReport(ctx context.Context, np *api.NodeProvenance, s
 			case m == nil:
 				report = report.OfOtherConfiguration()
 			default:
-				report = report.Of(m)
+				if report, err = r.withoutFirstStage(ctx, np, seen, report.Of(m)); err != nil {
+					return err
+				}
 			}
 		}
 	}
 	seen.report, seen.changed = &report, !drift.IsKnown(np.Status.Match, report)
 	return nil
+}
+
+// withoutFirstStage removes the files whose content is that of another configuration which the machine
+// can have fetched: if the configuration changed between its two stages, the files of the first one are
+// those of the earlier configuration.
+func (r *Reconciler) withoutFirstStage(ctx context.Context, np *api.NodeProvenance, seen *observedMatch, report drift.Report) (drift.Report, error) {
+	for _, g := range seen.timeline {
+		if g.InputDigest == seen.own.InputDigest || !g.WasCurrentDuring(np.Spec.Window, lineage.Bridge) {
+			continue
+		}
+		m, err := r.ManifestOf(ctx, poolOfNode(np), &g)
+		if err != nil && !errors.Is(err, observe.ErrNoManifest) {
+			return report, err
+		}
+		if m != nil {
+			report = report.WithoutContentOf(m)
+		}
+	}
+	return report, nil
 }
 
 // observeSilence handles a node whose last report is old, or that has none.

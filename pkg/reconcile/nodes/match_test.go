@@ -286,6 +286,28 @@ func TestMatchWithoutSettings(t *testing.T) {
 	}
 }
 
+// If the configuration of a pool changes while a machine boots, files of its first stage are those of the
+// earlier configuration: this is no difference. Other content is one.
+func TestMatchOfTwoConfigurations(t *testing.T) {
+	f := newFleet(t)
+	pool := f.pool("workers", "osp-m")
+	f.serveRecord(pool, f.matched(pool, "v1.0.0", map[string]string{"/etc/a": "a of v1\n", "/etc/b": "b of v1\n"}, true))
+	m := f.machine(pool)
+	rec := f.serveRecord(pool, f.matched(pool, "v2.0.0", map[string]string{"/etc/a": "a of v2\n", "/etc/b": "b of v2\n"}, true))
+	f.start()
+	node := f.join(m, says(rec))
+	f.provenance(node)
+	earlier := api.MatchDifference{Path: "/etc/a", Reason: api.DifferenceContent, Found: digestOf("a of v1\n")[:12]}
+	f.reports(node, f.report(rec, earlier))
+	f.matches(node, api.MatchStateMatches, api.ReasonUnchanged)
+	f.clock.Step(2 * time.Minute)
+	f.reports(node, f.report(rec, earlier, api.MatchDifference{Path: "/etc/b", Reason: api.DifferenceContent, Found: digestOf("edited")[:12]}))
+	np := f.matches(node, api.MatchStateDiffers, api.ReasonEdited)
+	if d := np.Status.Match.Differences; len(d) != 1 || d[0].Path != "/etc/b" {
+		t.Errorf("differences %+v", d)
+	}
+}
+
 // An archived record that was deleted, or edited, does not keep a node from being compared with the rest.
 func TestMatchWithoutRecord(t *testing.T) {
 	f := newFleet(t)

@@ -149,6 +149,15 @@ func (r Report) Of(m *manifest.Manifest) Report {
 	})
 }
 
+// WithoutContentOf returns the report without the files whose content is that of another manifest.
+func (r Report) WithoutContentOf(m *manifest.Manifest) Report {
+	r.Differences = slices.DeleteFunc(slices.Clone(r.Differences), func(d api.MatchDifference) bool {
+		f, ok := m.FileAt(d.Path)
+		return ok && d.Found != "" && strings.HasPrefix(f.Digest, d.Found)
+	})
+	return r
+}
+
 // OfOtherConfiguration returns the report of a node that compares itself with a configuration from
 // which it cannot have been provisioned: its manifest was replaced, and the rest says nothing.
 func (r Report) OfOtherConfiguration() Report {
