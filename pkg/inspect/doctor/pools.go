@@ -2,18 +2,15 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
@@ -22,27 +19,47 @@ const checkPools = "pools"
 // releaseTime is the tolerated duration of deleting a pool's configuration.
 const releaseTime = 10 * time.Minute
 
-// examinePools reports every pool without its requested configuration, with the cause.
+// settleTime is the time after which pools that look incomplete are read again.
+const settleTime = 2 * time.Second
+
+// examinePools reports every pool without its requested configuration, with the cause. Lists are
+// not read in one instant, and an OperatingSystemConfig is replaced by deleting and creating it:
+// only what a second read confirms is a problem.
 func (w *examination) examinePools(ctx context.Context) {
 	s := w.readInventory(ctx, checkPools)
 	if s == nil {
 		return
 	}
+	before := w.diagnosePools(s)
+	if len(before) > 0 {
+		select {
+		case <-time.After(settleTime):
+		case <-ctx.Done():
+		}
+		w.inventory = nil
+		if s = w.readInventory(ctx, checkPools); s == nil {
+			return
+		}
+	}
+	diagnoses := w.diagnosePools(s)
 	stuck, frozen := 0, []string(nil)
 	for i := range s.pools {
 		md := &s.pools[i]
 		if md.Annotations[api.AnnotationSuspend] == "true" {
 			frozen = append(frozen, client.ObjectKeyFromObject(md).String())
 		}
-		found := w.diagnosePool(ctx, s, md)
-		if found == "" {
+		found := diagnoses[md.UID]
+		if found.text == "" || before[md.UID].text == "" {
 			continue
 		}
 		if stuck++; stuck > maxListed {
 			continue
 		}
+		if found.needsEvent {
+			found.text += w.lastWarning(ctx, md)
+		}
 		w.addFinding(Finding{
-			Check: checkPools, Level: Problem, Cluster: w.clusterLabel(w.Worker), Found: fmt.Sprintf("MachineDeployment %s/%s %s", md.Namespace, md.Name, found),
+			Check: checkPools, Level: Problem, Cluster: w.clusterLabel(w.Worker), Found: fmt.Sprintf("MachineDeployment %s/%s %s", md.Namespace, md.Name, found.text),
 			Remedy: fmt.Sprintf("fix what it names; kubectl -n %s describe machinedeployment %s shows all of its events", md.Namespace, md.Name),
 		})
 	}
@@ -65,50 +82,52 @@ func describeServedPools(n int) string {
 	return plural(n, "pool has what it requests", "pools have what they request")
 }
 
-// diagnosePool describes why a pool does not have what it requests; "" if it has.
-func (w *examination) diagnosePool(ctx context.Context, s *inventory, md *cluster.MachineDeployment) string {
+// A diagnosis describes why a pool does not have what it requests.
+type diagnosis struct {
+	text       string
+	needsEvent bool // the text ends with the message of the pool's last Warning event
+}
+
+// diagnosePools returns the diagnoses of the pools that do not have what they request, by UID.
+func (w *examination) diagnosePools(s *inventory) map[types.UID]diagnosis {
+	diagnoses := map[types.UID]diagnosis{}
+	for i := range s.pools {
+		if d := w.diagnosePool(s, &s.pools[i]); d.text != "" {
+			diagnoses[s.pools[i].UID] = d
+		}
+	}
+	return diagnoses
+}
+
+// diagnosePool returns the diagnosis of one pool; it is empty if the pool has what it requests.
+func (w *examination) diagnosePool(s *inventory, md *cluster.MachineDeployment) diagnosis {
 	key := client.ObjectKeyFromObject(md)
 	names := lineage.NamesOf(key)
 	osc := s.configs[names.Config]
 	if md.DeletionTimestamp != nil {
 		if w.apiServerTime().Sub(md.DeletionTimestamp.Time) > releaseTime {
-			return fmt.Sprintf("is being deleted since %s, and finalizers prevent it: %v", md.DeletionTimestamp.UTC().Format(time.RFC3339), md.Finalizers)
+			return diagnosis{text: fmt.Sprintf("is being deleted since %s, and finalizers prevent it: %v", md.DeletionTimestamp.UTC().Format(time.RFC3339), md.Finalizers)}
 		}
-		return ""
+		return diagnosis{}
 	}
 	switch {
 	case osc == nil:
-		return "has no configuration: " + w.lastWarning(ctx, md)
+		return diagnosis{text: "has no configuration: ", needsEvent: true}
 	case osc.Annotations[api.AnnotationPool] != key.String():
-		return fmt.Sprintf("has no configuration: OperatingSystemConfig %s/%s belongs to another pool, %q", osc.Namespace, osc.Name, osc.Annotations[api.AnnotationPool])
+		return diagnosis{text: fmt.Sprintf("has no configuration: OperatingSystemConfig %s/%s belongs to another pool, %q", osc.Namespace, osc.Name, osc.Annotations[api.AnnotationPool])}
 	}
 	if rejection := osc.Annotations[api.AnnotationRefused]; rejection != "" {
-		return "does not have what it requests: " + rejection
+		return diagnosis{text: "does not have what it requests: " + rejection}
 	}
 	for _, name := range []string{names.Bootstrap, names.Provisioning} {
 		if s.secrets[name] == nil {
-			return fmt.Sprintf("has no Secret %s/%s, so its machines do not boot, and no controller restores it: see the check lease, and the controller's log", settingsNamespace, name)
+			return diagnosis{text: fmt.Sprintf("has no Secret %s/%s, so its machines do not boot, and no controller restores it: see the check lease, and the controller's log", settingsNamespace, name)}
 		}
 	}
-	if made := s.secrets[names.Bootstrap].Annotations[api.AnnotationInputDigest]; made != "" && made != osc.Annotations[api.AnnotationInputDigest] && w.hasStaleBootstrap(ctx, osc, names.Bootstrap) {
-		return "boots from an earlier configuration, since the documents of the current one are not written: " + w.lastWarning(ctx, md)
+	if made := s.secrets[names.Bootstrap].Annotations[api.AnnotationInputDigest]; made != "" && made != osc.Annotations[api.AnnotationInputDigest] {
+		return diagnosis{text: "boots from an earlier configuration, since the documents of the current one are not written: ", needsEvent: true}
 	}
-	return ""
-}
-
-// hasStaleBootstrap reports whether a pool's bootstrap Secret is not of its current configuration.
-// It reads both again, the configuration last: the pool may have rotated between the two lists.
-func (w *examination) hasStaleBootstrap(ctx context.Context, osc *osm.OperatingSystemConfig, bootstrap string) bool {
-	secret := kubeclient.Metadata(corev1.SchemeGroupVersion.WithKind("Secret"))
-	var now osm.OperatingSystemConfig
-	err := errors.Join(
-		w.Worker.Client.Get(ctx, client.ObjectKey{Namespace: settingsNamespace, Name: bootstrap}, secret),
-		w.Management.Client.Get(ctx, client.ObjectKeyFromObject(osc), &now),
-	)
-	if err != nil {
-		return !apierrors.IsNotFound(err) // deleted in the meantime, or the lists were right
-	}
-	return now.UID == osc.UID && secret.Annotations[api.AnnotationInputDigest] != now.Annotations[api.AnnotationInputDigest]
+	return diagnosis{}
 }
 
 // lastWarning returns the message of the last Warning event of a pool.

@@ -13,7 +13,9 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -544,6 +546,26 @@ func (p *patient) brokenClocks(t *testing.T) {
 	})
 	p.among(doctor.Warning, "clocks", "the clock of the API server is 1h0m", "--kubeconfig", path)
 	p.among(doctor.Problem, "clocks", "the clocks of both API servers differ by 1h0m", "--worker-cluster-kubeconfig", path)
+}
+
+// rotating examines a pool whose configuration is being replaced: the first list is without it.
+func (p *patient) rotating(t *testing.T) {
+	var lists atomic.Int32
+	path := p.through(t, func(res *http.Response) {
+		if !strings.HasSuffix(res.Request.URL.Path, "/operatingsystemconfigs") || lists.Add(1) > 1 {
+			return
+		}
+		p.NoError(res.Body.Close())
+		body := `{"kind":"OperatingSystemConfigList","apiVersion":"operatingsystemmanager.k8c.io/v1alpha1","metadata":{"resourceVersion":"1"},"items":[]}`
+		res.Body, res.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+		res.Header.Set("Content-Length", strconv.Itoa(len(body)))
+		res.Header.Del("Content-Encoding")
+		res.Header.Set("Content-Type", "application/json")
+	})
+	p.among(doctor.OK, "pools", "what", "--kubeconfig", path)
+	if lists.Load() != 2 {
+		t.Errorf("the configurations were listed %d times", lists.Load())
+	}
 }
 
 // through returns a kubeconfig that leads through a proxy, which changes responses.

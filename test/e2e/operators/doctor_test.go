@@ -128,6 +128,7 @@ func TestDoctor(t *testing.T) {
 	p.Run("webhooks", func(*testing.T) { p.brokenWebhooks() })
 	p.Run("tokens", func(*testing.T) { p.brokenTokens() })
 	p.Run("kinds", func(*testing.T) { p.brokenKinds() })
+	p.Run("rotating pool", func(t *testing.T) { p.rotating(t) })
 	p.Run("clocks", func(t *testing.T) { p.brokenClocks(t) })
 	p.Run("few rights, and no cluster", func(t *testing.T) { p.withFewRights(t) })
 	p.Run("before an installation", func(t *testing.T) { p.before(t) })
