@@ -145,44 +145,33 @@ var (
 
 // normalizedDigest returns a digest that scripts share if they differ only in release numbers and URLs. Equal
 // ones remain equal and different ones different: shellcheck compares the patterns of a "case". A pattern such
-// as 1.30.* also matches numbers that contain its own, so numbers of which one contains another remain.
+// as 1.30.* also matches numbers that contain its own, so the digest includes which numbers do, and what they
+// have around it.
 func (s script) normalizedDigest() string {
-	numbers := map[string]int{}
-	number := func(value string) string {
-		if _, ok := numbers[value]; !ok {
-			numbers[value] = len(numbers)
+	ids := map[string]int{}
+	id := func(value string) string {
+		if _, ok := ids[value]; !ok {
+			ids[value] = len(ids)
 		}
-		return fmt.Sprintf("\x00%d\x00", numbers[value]) // no text has NUL
+		return fmt.Sprintf("\x00%d\x00", ids[value]) // no text has NUL
 	}
-	form := url.ReplaceAllStringFunc(s.content, number)
-	nested := overlappingNumbers(release.FindAllString(form, -1))
+	form := url.ReplaceAllStringFunc(s.content, id)
+	numbers := map[string]bool{}
 	form = release.ReplaceAllStringFunc(form, func(value string) string {
-		digits := strings.TrimPrefix(value, "v") // "$v1.2" is not "$1.2"
-		if nested[digits] {
-			return value
-		}
-		return value[:len(value)-len(digits)] + number(digits)
+		number := strings.TrimPrefix(value, "v") // "$v1.2" is not "$1.2"
+		numbers[number] = true
+		return value[:len(value)-len(number)] + id(number)
 	})
-	return fmt.Sprintf("%x", cacheKey("", []string{s.dialect}, form))
-}
-
-// overlappingNumbers returns those of some release numbers that contain another one, or that another one contains.
-func overlappingNumbers(releases []string) map[string]bool {
-	var numbers []string
-	for _, value := range releases {
-		numbers = append(numbers, strings.TrimPrefix(value, "v"))
-	}
-	slices.Sort(numbers)
-	numbers = slices.Compact(numbers)
-	nested := map[string]bool{}
-	for _, a := range numbers {
-		for _, b := range numbers {
-			if a != b && strings.Contains(a, b) {
-				nested[a], nested[b] = true, true
+	var relations []string
+	for a := range numbers {
+		for b := range numbers {
+			if before, after, contains := strings.Cut(b, a); contains && a != b {
+				relations = append(relations, id(b)+before+id(a)+after)
 			}
 		}
 	}
-	return nested
+	slices.Sort(relations)
+	return fmt.Sprintf("%x", cacheKey("", []string{s.dialect}, form+"\x00"+strings.Join(relations, "\x00")))
 }
 
 // checkScripts stores the comments on each script under its form, from an earlier call, the
