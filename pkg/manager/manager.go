@@ -48,8 +48,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// LeaseName is the name in the contract (section 9.8), so that operating-system-manager and
-// this controller never write at the same time.
+// LeaseName is the name that operating-system-manager uses, so that it and this controller never write
+// at the same time.
 const LeaseName = "operating-system-manager"
 
 // Timing of leases: three times the defaults of controller-runtime, whose 10 seconds would

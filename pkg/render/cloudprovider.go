@@ -73,7 +73,7 @@ func (p Pool) makeCloudConfig(md *cluster.MachineDeployment, s Settings, facts c
 }
 
 // needsCloudConfig reports whether kubelets of a pool read a configuration that is generated
-// from the cloudProviderSpec (contract 5, steps 1 to 4).
+// from the cloudProviderSpec.
 func (p Pool) needsCloudConfig(s Settings, kubelet *semver.Version) (bool, *invalid.Error) {
 	if p.OverwriteCloudConfig != nil || s.ExternalCloudProvider {
 		return false, nil

@@ -34,11 +34,12 @@ const (
 	compressed = "compressed"
 )
 
-// UserDataLimits returns the limits by provider. Contract 12.2 describes how the documents are
-// sent. For anexia, baremetal, linode, nutanix, opennebula, scaleway, vmware-cloud-director and
-// vsphere (an ISO image; a vApp property for Flatcar) no source gives a number. KubeVirt limits
-// user-data only if it is not in a Secret. Machines of edge, external and fake receive nothing
-// from machine-controller. For all of these, only the limit of a Secret applies.
+// UserDataLimits returns the limits by provider, for documents in the form in which
+// machine-controller sends them. For anexia, baremetal, linode, nutanix, opennebula, scaleway,
+// vmware-cloud-director and vsphere (an ISO image; a vApp property for Flatcar) no source gives a
+// number. KubeVirt limits user-data only if it is not in a Secret. Machines of edge, external and
+// fake receive nothing from machine-controller. For all of these, only the limit of a Secret
+// applies.
 func UserDataLimits() map[osm.CloudProvider]UserDataLimit {
 	return map[osm.CloudProvider]UserDataLimit{
 		// "the size of the data before Base64 encoding cannot exceed 32 KB"; it was 16 KB once
@@ -150,7 +151,7 @@ func (l UserDataLimit) describeMeasurement(p Pool) string {
 // instead of their placeholders. A document that is short enough without compression is not
 // compressed.
 func (l UserDataLimit) size(p Pool, document []byte) int {
-	// "<pool>-<hash>-<5 characters>" (contract 12.3), a name of at most 63 characters.
+	// "<pool>-<hash>-<5 characters>", a name of at most 63 characters.
 	name := min(len(p.Name)+len("-0123456789-01234"), 63)
 	size := len(document)
 	for _, placeholder := range []string{userdata.MachineName, "%3CMACHINE_NAME%3E"} {

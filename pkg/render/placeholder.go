@@ -160,9 +160,8 @@ type kubeconfigUser struct {
 	} `yaml:"user"`
 }
 
-// BootstrapKubeconfig returns the kubeconfig with which a kubelet requests its certificate
-// (contract 8.4): cluster, user and context have the name "c", and the CA is included byte for
-// byte.
+// BootstrapKubeconfig returns the kubeconfig with which a kubelet requests its certificate: cluster,
+// user and context have the name "c", and the CA is included byte for byte.
 func BootstrapKubeconfig(server, caPEM, token string) string {
 	var cluster kubeconfigCluster
 	cluster.Name = "c"

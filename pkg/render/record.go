@@ -46,7 +46,8 @@ type Record struct {
 	SelectedBy   string `json:"selectedBy,omitempty"`
 	// Pool are the facts with placeholders.
 	Pool Pool `json:"pool"`
-	// BootstrapKubeconfigSecretName is set only if it differs from the contract's name.
+	// BootstrapKubeconfigSecretName is set only if it differs from the name that
+	// operating-system-manager gives the Secret.
 	BootstrapKubeconfigSecretName string `json:"bootstrapKubeconfigSecretName,omitempty"`
 	// SettingsDigest is the digest of RedactedSettingsJSON.
 	SettingsDigest string `json:"settingsDigest"`

@@ -5,9 +5,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
 )
 
-// fieldsOSMLacks are the fields of the template data that operating-system-manager does not have: those
-// of data that section 3.1 of the contract does not list. All functions of templates are also its
-// own (3.2).
+// fieldsOSMLacks are the fields of the template data that operating-system-manager does not have. It has
+// all functions.
 var fieldsOSMLacks = []string{"DownloadDigests", "DownloadMirrors", "Provenance", "RegistryHosts"}
 
 // CheckOSMCompatibility finds the errors of Check and, if there are none, every place where a template

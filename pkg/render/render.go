@@ -188,12 +188,12 @@ func (p Profile) fits(pool Pool) []*invalid.Error {
 }
 
 // utility returns the utility that the profile is written for, by default cloud-init, as its
-// OperatingSystemConfigs will say (contract 3.3).
+// OperatingSystemConfigs will say.
 func (p Profile) utility() osm.ProvisioningUtility {
 	return cmp.Or(p.Spec.ProvisioningUtility, osm.ProvisioningUtilityCloudInit)
 }
 
-// utility returns the program that reads the user-data of the pool's nodes (contract 7.1).
+// utility returns the program that reads the user-data of the pool's nodes.
 func (p Pool) utility() osm.ProvisioningUtility {
 	if p.OperatingSystem != osm.OperatingSystemFlatcar {
 		return osm.ProvisioningUtilityCloudInit
@@ -267,7 +267,7 @@ func (in Input) renderStage(c *compiledStage, profile *osm.OSPConfig, x *templat
 	return stage, nil
 }
 
-// rhSubscription returns the values that register a RHEL node (contract 2.4), nil for other
+// rhSubscription returns the values that register a RHEL node, nil for other
 // systems.
 func (p Pool) rhSubscription() map[string]string {
 	rhel := p.OperatingSystemSpec.RHEL

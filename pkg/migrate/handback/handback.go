@@ -400,7 +400,7 @@ func (h *Cluster) planRemoveFinalizers(ctx context.Context, p *Plan) error {
 }
 
 // planSecrets deletes what OSM would neither update nor delete: the credentials of generations, and the
-// scripts of edge pools, which it only creates (contract: section 15.1), unless the pool remains as it
+// scripts of edge pools, which it only creates, unless the pool remains as it
 // is.
 func (h *Cluster) planSecrets(ctx context.Context, p *Plan, served, remain map[string]bool) error {
 	return h.eachOf(ctx, h.Worker, corev1.SchemeGroupVersion.WithKind("Secret"), func(s *metav1.PartialObjectMetadata) {

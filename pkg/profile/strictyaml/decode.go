@@ -220,7 +220,7 @@ func (d *decoder) decodeMap(n *yaml.Node, v reflect.Value, field string, depth i
 	v.Set(out)
 }
 
-// enums lists the values of the API's enumerations (contract: section 1.1).
+// enums lists the values of the API's enumerations.
 var enums = map[reflect.Type][]string{
 	reflect.TypeFor[osm.OperatingSystem](): {"flatcar", "rhel", "ubuntu", "amzn2", "rockylinux"},
 	reflect.TypeFor[osm.CloudProvider](): {"aws", "azure", "digitalocean", "edge", "gce", "hetzner", "kubevirt", "linode", "nutanix", "openstack",

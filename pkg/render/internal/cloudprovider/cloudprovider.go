@@ -13,7 +13,7 @@ import (
 
 // A kubelet below 1.29 can still run the cloud provider that was built into it:
 // https://kubernetes.io/blog/2024/05/20/completing-cloud-provider-migration/ Pre-releases do
-// not satisfy the constraint, as in the contract (section 5).
+// not satisfy the constraint, as in operating-system-manager.
 var withoutInTree = mustConstraint(">= 1.29")
 
 func mustConstraint(s string) *semver.Constraints {
@@ -28,7 +28,7 @@ func mustConstraint(s string) *semver.Constraints {
 const specField = "spec.template.spec.providerSpec.value.cloudProviderSpec"
 
 // NeedsConfig reports whether a kubelet reads a configuration that is generated from its
-// cloudProviderSpec (contract 5, steps 3 and 4).
+// cloudProviderSpec: below version 1.29 that depends on the provider.
 func NeedsConfig(provider osm.CloudProvider, kubelet *semver.Version) (bool, *invalid.Error) {
 	if withoutInTree.Check(kubelet) {
 		return false, nil

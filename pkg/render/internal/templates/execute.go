@@ -94,7 +94,7 @@ func (s *Stage) Execute(x *Execution) ([]osm.File, []*invalid.Error) {
 }
 
 // insertedText returns the text that invoking a named template writes: a line break and its
-// output, without the trailing blanks of both (contract 3.3).
+// output, without the trailing blanks of both.
 func insertedText(output string) string {
 	return strings.TrimRight("\n"+output, " \t\r\n")
 }

@@ -29,8 +29,8 @@ type File struct {
 	Path, permissions, encoding, Content string
 }
 
-// CloudConfig is the user-data of one stage for cloud-init. Its keys are in the contract's
-// order (7.3); empty ones are omitted.
+// CloudConfig is the user-data of one stage for cloud-init. Its keys are in the order in which
+// operating-system-manager writes them; empty ones are omitted.
 type CloudConfig struct {
 	// Hostname is written if it is not empty, also to MachineNameFile.
 	Hostname string

@@ -30,7 +30,7 @@ func CheckIgnitionVersion(field, flag, version string) []*invalid.Error {
 	return []*invalid.Error{invalid.At(field, "%s%q is not a supported version of Ignition's specification: use 3.3.0, 3.4.0, or 2.3.0 for images before Flatcar 3185", flag, version)}
 }
 
-// Ignition is the user-data of one stage for Ignition, which only Flatcar uses (contract 7.4).
+// Ignition is the user-data of one stage for Ignition, which only Flatcar uses.
 // It has no counterpart for the modules of cloud-init.
 type Ignition struct {
 	Version string
