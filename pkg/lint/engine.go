@@ -72,11 +72,11 @@ func (l *Linter) Run(ctx context.Context, files []File) (*Report, error) {
 	unfinished := overlays.possibleFindingFiles(r.Documents)
 	reported := 0
 	for _, file := range slices.Sorted(maps.Keys(watches)) {
-		own := slices.DeleteFunc(slices.Clone(runs), func(run *profileRun) bool { return run.doc.Path != file })
-		if err := renderAll(ctx, own); err != nil {
+		fileRuns := slices.DeleteFunc(slices.Clone(runs), func(run *profileRun) bool { return run.doc.Path != file })
+		if err := renderAll(ctx, fileRuns); err != nil {
 			return nil, err
 		}
-		for _, run := range own {
+		for _, run := range fileRuns {
 			found, err := l.checkContents(ctx, run)
 			if err != nil {
 				return nil, err

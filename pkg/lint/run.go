@@ -59,7 +59,7 @@ func newRun(doc profile.Document, watch *timeBudget, renders bool) *profileRun {
 		doc: doc, watch: watch, branches: slices.Clone(inspector.Branches()),
 		hits: map[string]*hit{}, contents: map[[sha256.Size]byte]*textHit{}, checked: map[[sha256.Size]byte][]Finding{},
 	}
-	r.dims = dimensionsWithBranches(doc, r.branches)
+	r.dims = dimensionsForConditions(doc, r.branches)
 	for _, s := range []struct {
 		stage  string
 		config *osm.OSPConfig
@@ -124,7 +124,7 @@ func (r *profileRun) renderRow(inspector *render.Inspector, n int) {
 		if errors.As(p.Err, &tooLarge) {
 			size = tooLarge.Size
 		}
-		r.addHit(f, size, n)
+		r.recordFinding(f, size, n)
 	}
 	if out == nil {
 		return
@@ -153,11 +153,13 @@ func (r *profileRun) checkCloudInitSchema(in render.Input, stage string, s rende
 		r.mu.Unlock()
 	}
 	for _, f := range findings {
-		r.addHit(f, 0, n)
+		r.recordFinding(f, 0, n)
 	}
 }
 
-func (r *profileRun) addHit(f Finding, size, row int) {
+// recordFinding adds a finding of a rendered row to the equal ones of other rows. size is that of a
+// document that is too large, otherwise 0: the finding with the largest one is reported.
+func (r *profileRun) recordFinding(f Finding, size, row int) {
 	message := f.Message
 	if size > 0 {
 		message = r.valueName(row, matrix.Provider) // regardless of the size
