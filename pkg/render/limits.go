@@ -71,7 +71,7 @@ func (p Pool) UserDataLimit() int {
 // UserDataSize is the size of a bootstrap document as UserDataLimit counts it.
 func (p Pool) UserDataSize(bootstrap []byte) int {
 	if limit, ok := UserDataLimits()[p.CloudProvider]; ok {
-		return limit.size(p, bootstrap)
+		return limit.measuredSize(p, bootstrap)
 	}
 	return len(bootstrap)
 }
@@ -103,7 +103,7 @@ func (in Input) checkSizes(osc *osm.OperatingSystemConfigSpec, out *Output) []*i
 	bootstrap := userData{stageBootstrap, &osc.BootstrapConfig, out.Bootstrap}
 	provisioning := userData{stageProvisioning, &osc.ProvisioningConfig, out.Provisioning}
 	if limit, ok := UserDataLimits()[in.Pool.CloudProvider]; ok {
-		if size := limit.size(in.Pool, bootstrap.document); size > limit.Bytes {
+		if size := limit.measuredSize(in.Pool, bootstrap.document); size > limit.Bytes {
 			measured := limit.describeMeasurement(in.Pool)
 			files := "its largest files"
 			if measured == compressed {
@@ -147,10 +147,10 @@ func (l UserDataLimit) describeMeasurement(p Pool) string {
 	return l.Measured
 }
 
-// size returns the size of a document as the limit counts it, with the names of machines
+// measuredSize returns the size of a document as the limit counts it, with the names of machines
 // instead of their placeholders. A document that is short enough without compression is not
 // compressed.
-func (l UserDataLimit) size(p Pool, document []byte) int {
+func (l UserDataLimit) measuredSize(p Pool, document []byte) int {
 	// "<pool>-<hash>-<5 characters>", a name of at most 63 characters.
 	name := min(len(p.Name)+len("-0123456789-01234"), 63)
 	size := len(document)

@@ -19,7 +19,7 @@ func (e *Engine) CheckOSMCompatibility(p Profile) error {
 	// A compiled profile that was rendered has the results of named templates in place of some
 	// definitions.
 	var c *compiled
-	meter.RunWithSlot(e.rooms.Large, func() { c = compile(&p.Spec, nil) })
+	meter.RunWithSlot(e.memorySlots.Large, func() { c = compile(&p.Spec, nil) })
 	var problems []*invalid.Error
 	for _, stage := range []*compiledStage{&c.bootstrap, &c.provisioning} {
 		problems = append(problems, stage.FindFieldReads(fieldsOSMLacks, "is not template data of operating-system-manager: remove it from this profile")...)

@@ -20,12 +20,14 @@ import (
 // Engine renders, and caches the compiled templates of the profiles that it rendered. It is
 // safe for concurrent use.
 type Engine struct {
-	cache *lru.Cache // of *compiled, by digest
-	rooms meter.MemorySlots
+	cache       *lru.Cache // of *compiled, by digest
+	memorySlots meter.MemorySlots
 }
 
 // NewEngine returns an engine with an empty cache.
-func NewEngine() *Engine { return &Engine{cache: lru.New(maxCompiled), rooms: meter.NewMemorySlots()} }
+func NewEngine() *Engine {
+	return &Engine{cache: lru.New(maxCompiled), memorySlots: meter.NewMemorySlots()}
+}
 
 // Render turns one profile and one pool into the configuration of its nodes: files in the
 // profile's order, then the registry hosts sorted by path. Equal inputs give equal bytes, and
@@ -39,7 +41,7 @@ func (e *Engine) Render(in Input) (out *Output, err error) {
 		return nil, err
 	}
 	compiled := e.getOrCompile(in.Profile)
-	e.rooms.RunSmallThenLarge(func(r *meter.Memory) {
+	e.memorySlots.RunSmallThenLarge(func(r *meter.Memory) {
 		c := *compiled
 		c.memory = r
 		out, err = in.renderWith(&c)
@@ -57,7 +59,7 @@ func (e *Engine) RenderConfig(in Input) (osm.OperatingSystemConfigSpec, error) {
 	var osc *osm.OperatingSystemConfigSpec
 	var problems []*invalid.Error
 	compiled := e.getOrCompile(in.Profile)
-	e.rooms.RunSmallThenLarge(func(r *meter.Memory) {
+	e.memorySlots.RunSmallThenLarge(func(r *meter.Memory) {
 		c := *compiled
 		c.memory = r
 		osc, _, problems = in.render(&c, out.Record.Digests.Input)

@@ -50,7 +50,7 @@ func Missing(provider osm.CloudProvider, kubelet *semver.Version) *invalid.Error
 // Config returns the configuration of a provider for which NeedsConfig is true. It also returns the
 // references to read for it, in order and without duplicates, including those that are missing from
 // the values.
-func Config(provider osm.CloudProvider, raw json.RawMessage, kubelet *semver.Version, facts ClusterValues) (string, []ConfigVarRef, []*invalid.Error) {
+func Config(provider osm.CloudProvider, raw json.RawMessage, kubelet *semver.Version, values ClusterValues) (string, []ConfigVarRef, []*invalid.Error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || string(raw) == "null" {
 		return "", nil, []*invalid.Error{invalid.At(specField, "is missing: kubelet %s takes the configuration of %s from it", kubelet, provider)}
@@ -75,7 +75,7 @@ func Config(provider osm.CloudProvider, raw json.RawMessage, kubelet *semver.Ver
 	if err := json.Unmarshal(raw, spec); err != nil {
 		return "", nil, []*invalid.Error{invalid.FromJSONError(specField, err)}
 	}
-	r := &resolver{values: facts}
+	r := &resolver{values: values}
 	text := spec.cloudConfig(kubelet, r)
 	slices.SortFunc(r.refs, compareRefs)
 	return text, r.refs, r.problems

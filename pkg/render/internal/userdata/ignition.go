@@ -100,14 +100,14 @@ func (i Ignition) ignitionFiles() ([]ignitionFile, []string, *invalid.Error) {
 	if len(last) == len(files) {
 		return files, contents, nil
 	}
-	kept := 0
+	retained := 0
 	for n, f := range files {
 		if last[f.path] == n {
-			files[kept], contents[kept] = f, contents[n]
-			kept++
+			files[retained], contents[retained] = f, contents[n]
+			retained++
 		}
 	}
-	return files[:kept], contents[:kept], nil
+	return files[:retained], contents[:retained], nil
 }
 
 // MachineNameMode is the mode of MachineNameFile.
