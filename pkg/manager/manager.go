@@ -209,10 +209,10 @@ func (opts *Options) rejectOSMConflict(ctx context.Context, cfg *rest.Config) er
 // newManager creates the manager of the management cluster. With a separate worker cluster,
 // its cache contains nothing outside --namespace except profiles that pools can use.
 func newManager(cfg *rest.Config, opts *Options, deps dependencies, lease string) (ctrl.Manager, error) {
-	own := map[string]cache.Config{opts.Namespace: {}}
+	namespaceOnly := map[string]cache.Config{opts.Namespace: {}}
 	caches := cache.Options{
 		DefaultTransform:  nodecache.TrimTransform(),
-		DefaultNamespaces: own,
+		DefaultNamespaces: namespaceOnly,
 		ByObject:          map[client.Object]cache.ByObject{},
 	}
 	if deps.management == deps.worker {

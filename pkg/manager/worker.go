@@ -95,7 +95,7 @@ func addWorkerControllers(ctx context.Context, management ctrlcluster.Cluster, m
 	if err != nil {
 		return err
 	}
-	if err := watchBootReports(mgr, rollouts, deps.statuses.WatchBootReports, deps.reports.store, startBoots(management, mgr, opts, deps)); err != nil {
+	if err := watchBootReportsWhenReadable(mgr, rollouts, deps.statuses.WatchBootReports, deps.reports.store, startBoots(management, mgr, opts, deps)); err != nil {
 		return err
 	}
 	if !opts.Shard.IncludesUnlabeled() {
