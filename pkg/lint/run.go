@@ -25,8 +25,8 @@ type profileRun struct {
 	doc  profile.Document
 	dims []matrix.Dimension
 	rows [][]int // a value per dimension
-	// watch is of the file.
-	watch *timeBudget
+	// budget is that of the file.
+	budget *timeBudget
 
 	mu       sync.Mutex
 	hits     map[string]*hit
@@ -50,13 +50,13 @@ type textHit struct {
 }
 
 // newRun returns nil for a profile that cannot be rendered.
-func newRun(doc profile.Document, watch *timeBudget, renders bool) *profileRun {
+func newRun(doc profile.Document, budget *timeBudget, renders bool) *profileRun {
 	if !renders {
 		return nil
 	}
 	inspector := render.NewInspector(matrix.Profile(doc, render.Provenance{}))
 	r := &profileRun{
-		doc: doc, watch: watch, branches: slices.Clone(inspector.Branches()),
+		doc: doc, budget: budget, branches: slices.Clone(inspector.Branches()),
 		hits: map[string]*hit{}, contents: map[[sha256.Size]byte]*textHit{}, checked: map[[sha256.Size]byte][]Finding{},
 	}
 	r.dims = dimensionsForConditions(doc, r.branches)
@@ -87,21 +87,21 @@ func (r *profileRun) restrictDimension(dimension string, isRequested func(name s
 
 // renderRows renders some rows.
 func (r *profileRun) renderRows(ctx context.Context, first, last int) {
-	if r.watch.remainingTime() <= 0 {
+	if r.budget.remainingTime() <= 0 {
 		for range last - first {
-			r.watch.recordSpentAndSkipped(skippedRendering, 0)
+			r.budget.recordSpentAndSkipped(skippedRendering, 0)
 		}
 		return
 	}
 	begin := time.Now()
 	inspector := render.NewInspector(matrix.Profile(r.doc, render.Provenance{}))
-	r.watch.recordSpentAndSkipped("", time.Since(begin))
+	r.budget.recordSpentAndSkipped("", time.Since(begin))
 	for n := first; n < last && ctx.Err() == nil; n++ {
-		if begin := time.Now(); r.watch.remainingTime() > 0 {
+		if begin := time.Now(); r.budget.remainingTime() > 0 {
 			r.renderRow(inspector, n) // takes a second at most
-			r.watch.recordSpentAndSkipped("", time.Since(begin))
+			r.budget.recordSpentAndSkipped("", time.Since(begin))
 		} else {
-			r.watch.recordSpentAndSkipped(skippedRendering, 0)
+			r.budget.recordSpentAndSkipped(skippedRendering, 0)
 		}
 	}
 	r.mu.Lock()
