@@ -46,7 +46,7 @@ type Reader interface {
 	Find(ctx context.Context, ref Reference, obj Object) (bool, error)
 }
 
-// FollowOwners follows a Machine to its pool by its owners (contract: section 12.3). It reads only
+// FollowOwners follows a Machine to its pool by its owners. It reads only
 // the MachineSet: the MachineDeployment can have been deleted.
 func FollowOwners(ctx context.Context, from Reader, machine metav1.Object) (Chain, error) {
 	c := Chain{

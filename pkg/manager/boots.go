@@ -70,10 +70,10 @@ func (r *reportReader) get() client.Reader {
 	return nil
 }
 
-// watchBootReports calls watches with a cache of the worker cluster's BootReports, once they can be
-// listed: after an update of the controller alone, the kind is not installed or its permissions
-// are those of an earlier release. Nothing else needs them.
-func watchBootReports(mgr ctrl.Manager, watches ...watchReports) error {
+// watchBootReportsWhenReadable calls starters with a cache of the worker cluster's BootReports, once
+// they can be listed: after an update of the controller alone, the kind is not installed or its
+// permissions are those of an earlier release. Nothing else needs them.
+func watchBootReportsWhenReadable(mgr ctrl.Manager, starters ...watchReports) error {
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		var last string
 		err := wait.PollUntilContextCancel(ctx, installedPoll, true, func(ctx context.Context) (bool, error) {
@@ -95,7 +95,7 @@ func watchBootReports(mgr ctrl.Manager, watches ...watchReports) error {
 			err = mgr.Add(reports)
 		}
 		if err == nil && reports.WaitForCacheSync(ctx) { // it cannot be read before it is started
-			for _, watch := range watches {
+			for _, watch := range starters {
 				err = errors.Join(err, watch(ctx, reports))
 			}
 		}

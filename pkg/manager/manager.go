@@ -48,8 +48,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// LeaseName is the name in the contract (section 9.8), so that operating-system-manager and
-// this controller never write at the same time.
+// LeaseName is the name that operating-system-manager uses, so that it and this controller never write
+// at the same time.
 const LeaseName = "operating-system-manager"
 
 // Timing of leases: three times the defaults of controller-runtime, whose 10 seconds would
@@ -209,10 +209,10 @@ func (opts *Options) rejectOSMConflict(ctx context.Context, cfg *rest.Config) er
 // newManager creates the manager of the management cluster. With a separate worker cluster,
 // its cache contains nothing outside --namespace except profiles that pools can use.
 func newManager(cfg *rest.Config, opts *Options, deps dependencies, lease string) (ctrl.Manager, error) {
-	own := map[string]cache.Config{opts.Namespace: {}}
+	namespaceOnly := map[string]cache.Config{opts.Namespace: {}}
 	caches := cache.Options{
 		DefaultTransform:  nodecache.TrimTransform(),
-		DefaultNamespaces: own,
+		DefaultNamespaces: namespaceOnly,
 		ByObject:          map[client.Object]cache.ByObject{},
 	}
 	if deps.management == deps.worker {

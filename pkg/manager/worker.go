@@ -31,8 +31,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rollout"
 )
 
-// WorkerLeaseName is the name in the contract (section 9.8), like LeaseName. Its namespace
-// is kube-system of the worker cluster.
+// WorkerLeaseName is the name that operating-system-manager uses, like LeaseName. Its namespace is
+// kube-system of the worker cluster.
 const WorkerLeaseName = "operating-system-manager-worker-manager"
 
 // followEvery is the interval at which a replica that does not lead checks the worker
@@ -95,7 +95,7 @@ func addWorkerControllers(ctx context.Context, management ctrlcluster.Cluster, m
 	if err != nil {
 		return err
 	}
-	if err := watchBootReports(mgr, rollouts, deps.statuses.WatchBootReports, deps.reports.store, startBoots(management, mgr, opts, deps)); err != nil {
+	if err := watchBootReportsWhenReadable(mgr, rollouts, deps.statuses.WatchBootReports, deps.reports.store, startBoots(management, mgr, opts, deps)); err != nil {
 		return err
 	}
 	if !opts.Shard.IncludesUnlabeled() {

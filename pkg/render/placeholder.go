@@ -53,20 +53,20 @@ func (c Credentials) Empty() bool {
 // tokens: they are stored elsewhere. If the input already contains placeholders, they are the
 // credentials, so Credentials.Empty reports whether there is a value to restore.
 func (in Input) SplitSecrets() (Input, Credentials) {
-	out, c := in.splitCredentialsKeepTokens()
+	out, c := in.splitCredentialsExceptTokens()
 	out.Cluster = in.Cluster.withPlaceholderTokens(in.Settings.KubernetesCACert)
 	return out, c
 }
 
 // Credentials returns the credentials that SplitSecrets removes.
 func (in Input) Credentials() Credentials {
-	_, c := in.splitCredentialsKeepTokens()
+	_, c := in.splitCredentialsExceptTokens()
 	return c
 }
 
-// splitCredentialsKeepTokens is SplitSecrets with the tokens of the cluster left in place. What is
+// splitCredentialsExceptTokens is SplitSecrets with the tokens of the cluster left in place. What is
 // digested and recorded contains neither them nor the kubeconfig, which is encoded as YAML.
-func (in Input) splitCredentialsKeepTokens() (Input, Credentials) {
+func (in Input) splitCredentialsExceptTokens() (Input, Credentials) {
 	out, c := in, Credentials{}
 	out.Settings, c.Credentials = in.Settings.WithoutCredentials()
 	p := &out.Pool
@@ -160,9 +160,8 @@ type kubeconfigUser struct {
 	} `yaml:"user"`
 }
 
-// BootstrapKubeconfig returns the kubeconfig with which a kubelet requests its certificate
-// (contract 8.4): cluster, user and context have the name "c", and the CA is included byte for
-// byte.
+// BootstrapKubeconfig returns the kubeconfig with which a kubelet requests its certificate: cluster,
+// user and context have the name "c", and the CA is included byte for byte.
 func BootstrapKubeconfig(server, caPEM, token string) string {
 	var cluster kubeconfigCluster
 	cluster.Name = "c"

@@ -183,7 +183,7 @@ func TestUserInfoOfRegistries(t *testing.T) {
 }
 
 // The profiles and outputs of operating-system-manager, with another proxy: it writes the value
-// unchanged into each file (contract 3.1).
+// unchanged into each file.
 func TestConformanceOfDoubtfulProxies(t *testing.T) {
 	engine, found := render.NewEngine(), 0
 	for _, c := range conformance.Cases(t) {
@@ -192,7 +192,7 @@ func TestConformanceOfDoubtfulProxies(t *testing.T) {
 		}
 		for _, proxy := range []string{"http://user:p%x@proxy:3128", "http://us er:p#x@proxy:3128", "http://user:p^x@proxy:3128", "http://user:pä@proxy:3128", "http://proxy:3128 "} {
 			if c.ProfileName == "osp-feature-tour" && strings.HasSuffix(proxy, " ") {
-				continue // its template ends with the proxy: blanks behind what a template writes go (contract 3.3)
+				continue // its template ends with the proxy: blanks behind what a template writes go
 			}
 			in, err := c.Input(t)
 			if err != nil {

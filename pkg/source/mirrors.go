@@ -202,11 +202,11 @@ func (m *Mirrors) loadSnapshot(ctx context.Context, mirror *sharedMirror, t targ
 	if err != nil {
 		return nil, err
 	}
-	hole, err := mirror.store.FirstMissingCommit(ctx, at.Head)
+	missingCommit, err := mirror.store.FirstMissingCommit(ctx, at.Head)
 	if err != nil {
 		return nil, err
 	}
-	if !hole.IsZero() || !at.Tag.IsZero() && !mirror.store.CurrentObjects().Has(at.Tag) {
+	if !missingCommit.IsZero() || !at.Tag.IsZero() && !mirror.store.CurrentObjects().Has(at.Tag) {
 		if mirror.failed.appliesTo(t, at.Head) {
 			return nil, mirror.failed.err
 		}

@@ -91,7 +91,7 @@ func (r *rehearsal) inContainer(unit string) {
 func (r *rehearsal) isNode() {
 	r.t.Helper()
 	node := r.joins()
-	// machine-controller finds the Node of a Machine, and says so (contract: section 12.3).
+	// machine-controller finds the Node of a Machine, and says so.
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+api.LabelOwnedBy+`":"`+string(r.owner)+`"}}}`))
 	if err := r.cloud.client.Patch(r.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, patch); err != nil {
 		r.t.Fatal(err)

@@ -346,8 +346,8 @@ func problemsFromCheck(err error) []*strictyaml.Problem {
 }
 
 // addProblemLines finds the lines of problems that were found by comparing files.
-func (x *Indexer) addProblemLines(snap *source.Snapshot, refused []*Rejection) {
-	for _, r := range refused {
+func (x *Indexer) addProblemLines(snap *source.Snapshot, rejected []*Rejection) {
+	for _, r := range rejected {
 		if r.Line != 0 || r.Profile == "" {
 			continue
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/listen"
 )
 
-// Paths. All except the second are those of the contract (section 10).
+// Paths. All except the second are those of operating-system-manager.
 const (
 	PathDefault  = "/mutate-v1alpha1-machinedeployment"
 	PathValidate = "/validate-v1alpha1-machinedeployment"

@@ -381,15 +381,15 @@ func (s *ProfileSource) SetConditions(c []metav1.Condition) { s.Status.Condition
 // GetInterval returns the time between two reconciliations of the source.
 func (s *ProfileSource) GetInterval() metav1.Duration { return s.Spec.Interval }
 
-// minNoted and notedIntervals limit how often a reconciliation that changes nothing is
+// minLastLookWrite and lastLookWriteIntervals limit how often a reconciliation that changes nothing is
 // recorded in the status: each record is a write that nothing reads.
 const (
-	minNoted       = 10 * time.Minute
-	notedIntervals = 5
+	minLastLookWrite       = 10 * time.Minute
+	lastLookWriteIntervals = 5
 )
 
 // LastLookWriteInterval is the time after which status.lastLook is written again. If lastLook is
 // older than twice this time, no controller reconciles the source.
 func (s *ProfileSource) LastLookWriteInterval() time.Duration {
-	return max(minNoted, notedIntervals*s.Spec.Interval.Duration)
+	return max(minLastLookWrite, lastLookWriteIntervals*s.Spec.Interval.Duration)
 }

@@ -91,15 +91,15 @@ func (a Archive) DeleteExpired(ctx context.Context) (next time.Time, err error) 
 		return next, err
 	}
 	var old []archivedEntry
-	for pool, of := range entries {
+	for pool, records := range entries {
 		alive, err := a.isPoolActive(ctx, pool)
 		if err != nil {
 			return next, err
 		}
-		slices.SortFunc(of, func(x, y archivedEntry) int { // newest first
+		slices.SortFunc(records, func(x, y archivedEntry) int { // newest first
 			return cmp.Or(y.lastUsed.Compare(x.lastUsed), strings.Compare(x.name, y.name))
 		})
-		for i, e := range of {
+		for i, e := range records {
 			end := e.lastUsed.Add(a.Retention.Gone)
 			switch {
 			case i >= a.Retention.Limit, !alive && !a.Clock.Now().Before(end):
@@ -208,9 +208,9 @@ func (a Archive) digestsInProvenances(ctx context.Context, records []archivedEnt
 	list.SetGroupVersionKind(api.GroupVersion.WithKind("NodeProvenanceList"))
 	err := kubeclient.EachPage(ctx, a.Provenances, list, func() {
 		for _, item := range list.Items {
-			visitStrings(item.Object, func(s string) {
-				if _, ok := isNamed[s]; ok {
-					isNamed[s] = true
+			visitStrings(item.Object, func(text string) {
+				if _, ok := isNamed[text]; ok {
+					isNamed[text] = true
 				}
 			})
 		}
