@@ -164,19 +164,14 @@ type listed struct {
 
 // forEachPage lists objects page by page and calls take for each page.
 func forEachPage[L client.ObjectList](ctx context.Context, from listed, list L, take func(L), o ...client.ListOption) error {
-	for {
-		all := append([]client.ListOption{client.UnsafeDisableDeepCopy}, o...)
-		if from.pageSize > 0 {
-			all = append(all, client.Limit(from.pageSize), client.Continue(list.GetContinue()))
-		}
-		if err := from.List(ctx, list, all...); err != nil {
+	opts := append([]client.ListOption{client.UnsafeDisableDeepCopy, client.Limit(from.pageSize)}, o...)
+	for page, err := range kubeclient.Pages(ctx, from, list, opts...) {
+		if err != nil {
 			return err
 		}
-		take(list)
-		if from.pageSize == 0 || list.GetContinue() == "" {
-			return nil
-		}
+		take(page)
 	}
+	return nil
 }
 
 func summaryOf(np *api.NodeProvenance) ProvenanceSummary {
