@@ -1,4 +1,4 @@
-package fleet_test
+package bootcounts_test
 
 import (
 	"context"
@@ -16,13 +16,14 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/fleet"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/fleet/bootcounts"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 	"github.com/osm-gitops/osm-gitops/test/fleetfixture"
 )
 
 // Versions are counted by the nodes that joined and the machines that did not, those of the newest
 // machine first; and a pool's break is after the last version with nodes.
-func TestCountBoots(t *testing.T) {
+func TestCount(t *testing.T) {
 	o := fleetfixture.World()
 	for i := range o.Nodes {
 		o.Nodes[i].Created = metav1.NewTime(o.Nodes[i].Joined.Add(-time.Duration(i+1) * time.Minute))
@@ -42,24 +43,24 @@ func TestCountBoots(t *testing.T) {
 		{Pool: "unknown/pool", Machine: "other", Created: f.At.Add(-time.Hour)},
 	}
 	own := func(p string) bool { return p == pool }
-	summarize := func(rows []*fleet.VersionBoots) (out []string) {
+	summarize := func(rows []*bootcounts.Version) (out []string) {
 		for _, b := range rows {
 			out = append(out, fmt.Sprintf("%s %d %d %d %d %.0f %.0f", b.Version, b.Joined, b.Booting, b.Failing, b.Failed, b.P50Seconds, b.P95Seconds))
 		}
 		return out
 	}
-	boots := f.CountBoots(unjoined, own)
+	boots := bootcounts.Count(f, unjoined, own)
 	// v1.1.0 has nodes 2, 3 and 5, v1.0.0 has 1 and 4: their numbers are the minutes to join.
 	if diff := cmp.Diff([]string{"v1.2.0 0 1 1 2 0 0", "v1.0.0 2 0 0 0 60 240", "v1.1.0 3 0 0 0 180 300"}, summarize(boots)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if b := f.FindBootRegression(pool, boots); b == nil || b.Joined != "v1.1.0" || b.Failed != "v1.2.0" || len(b.Commits) != 1 || b.Commits[0].Version != "v1.2.0" || b.Commits[0].Author == "" {
+	if b := bootcounts.FindRegression(f, pool, boots); b == nil || b.Joined != "v1.1.0" || b.Failed != "v1.2.0" || len(b.Commits) != 1 || b.Commits[0].Version != "v1.2.0" || b.Commits[0].Author == "" {
 		t.Errorf("the break is %+v", b)
 	}
-	if b := f.FindBootRegression(pool, f.CountBoots(unjoined[:1], own)); b != nil {
+	if b := bootcounts.FindRegression(f, pool, bootcounts.Count(f, unjoined[:1], own)); b != nil {
 		t.Errorf("while a machine boots, the break is %+v", b)
 	}
-	if all := f.CountBoots(unjoined, func(string) bool { return true }); len(all) <= len(boots) {
+	if all := bootcounts.Count(f, unjoined, func(string) bool { return true }); len(all) <= len(boots) {
 		t.Errorf("all pools have %v", summarize(all))
 	}
 }
@@ -101,7 +102,7 @@ func TestListUnjoined(t *testing.T) {
 	report.Status.Machines = []api.MachineBootStatus{stage(api.BootStageBootstrap, api.BootSucceeded), stage(api.BootStageSetup, api.BootFailing)}
 	do(cl.Status().Update(t.Context(), report))
 	for size := range int64(3) {
-		all, err := fleet.ListUnjoined(t.Context(), cl, size)
+		all, err := bootcounts.ListUnjoined(t.Context(), cl, size)
 		do(err)
 		var got []string
 		for _, m := range all {
