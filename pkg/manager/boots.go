@@ -18,6 +18,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/verify"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/boots"
@@ -87,13 +88,10 @@ func watchBootReportsWhenReadable(mgr ctrl.Manager, starters ...watchReports) er
 		if err != nil {
 			return nil //nolint:nilerr // shutting down while it waited
 		}
-		reports, err := cache.New(mgr.GetConfig(), cache.Options{
-			Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), // managedFields say when a machine reported
+		// managedFields say when a machine reported, so nothing is trimmed.
+		reports, err := kubeclient.AddCache(mgr, mgr, cache.Options{
 			DefaultNamespaces: map[string]cache.Config{api.NamespaceCloudInitSettings: {}},
 		})
-		if err == nil {
-			err = mgr.Add(reports)
-		}
 		if err == nil && reports.WaitForCacheSync(ctx) { // it cannot be read before it is started
 			for _, watch := range starters {
 				err = errors.Join(err, watch(ctx, reports))

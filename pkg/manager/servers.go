@@ -2,7 +2,6 @@ package manager
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -167,12 +166,7 @@ func serveProbe(ctx context.Context, address string, of *clusterState, alsoRepor
 	if err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
-	defer stop()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return listen.Serve(ctx, server, listener, 0)
 }
 
 // writeState formats the state of a part: "+" and ok, or a mark and the reason.

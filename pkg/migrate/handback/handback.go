@@ -250,17 +250,16 @@ func (h *Cluster) planObstacles(ctx context.Context, p *Plan) error {
 			p.Obstacles = append(p.Obstacles, fmt.Sprintf("a controller runs: Lease %s is held by %q: stop it, since it would restore what is removed here", client.ObjectKeyFromObject(&lease), holder))
 		}
 	}
-	var machines cluster.MachineList
 	var joining []string
-	err = kubeclient.EachPage(ctx, h.Worker, &machines, func() {
+	for machines, err := range kubeclient.Pages(ctx, h.Worker, &cluster.MachineList{}) {
+		if err != nil {
+			return fmt.Errorf("listing Machines: %w", err)
+		}
 		for _, m := range machines.Items {
 			if _, booting := takeover.IsBooting(&m, h.Now); booting {
 				joining = append(joining, m.Namespace+"/"+m.Name)
 			}
 		}
-	})
-	if err != nil {
-		return fmt.Errorf("listing Machines: %w", err)
 	}
 	if n := len(joining); n > 0 {
 		p.Obstacles = append(p.Obstacles, fmt.Sprintf("%d machines have no node yet, %s among them: their tokens would expire: wait until they have joined, or for %s", n, joining[0], takeover.BootTime))

@@ -105,7 +105,7 @@ func verifyEdit(data []byte, o profile.Overlay, overlayVersion string, from api.
 	if err != nil {
 		return err
 	}
-	want := *o.Spec.DeepCopy()
+	want := o.Spec
 	want.Version, want.From = overlayVersion, from
 	for _, got := range in.Overlays {
 		if got.Name == o.Name && reflect.DeepEqual(got.Spec, want) {
