@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
@@ -48,9 +47,6 @@ func startBoots(management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options,
 	}
 	return func(ctx context.Context, cached cache.Cache) error { return reports.Setup(ctx, mgr, cached) }
 }
-
-// awaitReports is how long commit statuses wait for the BootReports of a cluster that has the kind.
-const awaitReports = 10 * time.Second
 
 // watchReports uses a cache of BootReports that is filled.
 type watchReports func(ctx context.Context, reports cache.Cache) error

@@ -288,6 +288,11 @@ type ProfileSourceStatus struct {
 	// signature or a rewritten history. It is removed once a revision is applied.
 	// +optional
 	HeldRevision string `json:"heldRevision,omitempty"`
+	// FailedCommits are those whose status at the Git host is a failure because machines do not boot.
+	// +kubebuilder:validation:MaxItems=20
+	// +listType=atomic
+	// +optional
+	FailedCommits []string `json:"failedCommits,omitempty"`
 	// LastLook is a time at which the source was read, successfully or not. It is written
 	// along with any other change of the status, and otherwise after five intervals, but
 	// at least ten minutes. The latest read can be later than this time by as much.

@@ -719,6 +719,11 @@ func (in *ProfileSourceStatus) DeepCopyInto(out *ProfileSourceStatus) {
 		*out = new(ProfileSourceSummary)
 		**out = **in
 	}
+	if in.FailedCommits != nil {
+		in, out := &in.FailedCommits, &out.FailedCommits
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.LastLook != nil {
 		in, out := &in.LastLook, &out.LastLook
 		*out = (*in).DeepCopy()
