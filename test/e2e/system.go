@@ -190,8 +190,8 @@ func (s *System) Get(namespace, name string, obj client.Object) error {
 	return s.Client.Get(s.T.Context(), types.NamespacedName{Namespace: namespace, Name: name}, obj)
 }
 
-// Eventually waits until check finds nothing wrong. It looks less often the longer it waits: checks
-// that list objects every 50 ms take as much CPU as what they wait for.
+// Eventually waits until check finds nothing wrong. It looks less often the longer it waits,
+// because each check takes CPU of the API server.
 func (s *System) Eventually(what string, check func() error) {
 	s.T.Helper()
 	deadline := time.Now().Add(Patience)
