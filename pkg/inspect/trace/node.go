@@ -330,8 +330,7 @@ func (w *resultBuilder) addMachineStep(ctx context.Context, obj Object) error {
 }
 
 // findAndAddMachineStep finds the machine of a node that nothing is written about, as the controller
-// does (contract: section 12.3): a machine that says that it has the node counts more
-// than what the node says.
+// does: a machine that says that it has the node counts more than what the node says.
 func (w *resultBuilder) findAndAddMachineStep(ctx context.Context) (*cluster.Machine, error) {
 	uid := types.UID(w.node.Labels[api.LabelOwnedBy])
 	var found *cluster.Machine

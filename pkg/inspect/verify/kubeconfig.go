@@ -52,7 +52,7 @@ func (b *bootRenderer) buildKubeconfig() (string, error) {
 		cluster = b.info.cluster.DeepCopy()
 	}
 	cluster.LocationOfOrigin, cluster.Server = "", b.in.Cluster.Server
-	const name, token = "c", "aaaaaa.bbbbbbbbbbbbbbbb" // contract: section 8.4; a token that needs no quotes
+	const name, token = "c", "aaaaaa.bbbbbbbbbbbbbbbb" // the name that operating-system-manager writes; a token that needs no quotes
 	text, err := clientcmd.Write(clientcmdapi.Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{name: cluster},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {Token: token}},
@@ -73,7 +73,7 @@ func (b *bootRenderer) isControllerKubeconfig(config *clientcmdapi.Config, data 
 	if bytes.ContainsRune(data, '#') || yaml.Unmarshal(data, &have) != nil {
 		return false
 	}
-	const name = "c" // contract: section 8.4
+	const name = "c" // as operating-system-manager writes it
 	c, u := config.Clusters[name], config.AuthInfos[name]
 	if c == nil || u == nil {
 		return false
