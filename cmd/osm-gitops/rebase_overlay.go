@@ -250,21 +250,21 @@ func profileYAML(d profile.Document) ([]byte, error) {
 
 // writeOverlay writes the new versions into the overlay's file.
 func (r *rebasing) writeOverlay(data []byte, onto api.ProfileOverlayBase, stderr io.Writer) error {
-	own := r.flags.version
-	if own == "" {
+	version := r.flags.version
+	if version == "" {
 		v, err := profileversion.Parse(r.overlay.Spec.Version)
 		if err != nil {
 			return err
 		}
-		own = "v" + v.IncPatch().String()
+		version = "v" + v.IncPatch().String()
 	}
-	out, err := rebase.WithVersions(data, r.overlay, own, onto)
+	out, err := rebase.WithVersions(data, r.overlay, version, onto)
 	if err != nil {
 		return err
 	}
 	if err := cli.ReplaceFile(r.flags.file, out); err != nil {
 		return err
 	}
-	fmt.Fprintf(stderr, "osm-gitops: %s: %q is now %s, on profile %q %s\n", r.flags.file, r.overlay.Name, own, onto.Profile, onto.Version)
+	fmt.Fprintf(stderr, "osm-gitops: %s: %q is now %s, on profile %q %s\n", r.flags.file, r.overlay.Name, version, onto.Profile, onto.Version)
 	return nil
 }

@@ -146,7 +146,7 @@ func (w *resultBuilder) addUnreadable(unreadable []string) {
 func (c Clusters) listPoolUses(ctx context.Context, match func(g lineage.Generation, change string) bool) (out []PoolUse, unreadable []string, err error) {
 	configs, records := map[string]*metav1.PartialObjectMetadata{}, map[string][]metav1.PartialObjectMetadata{}
 	changes := map[string]string{} // by input digest
-	note := func(obj *metav1.PartialObjectMetadata) {
+	addNode := func(obj *metav1.PartialObjectMetadata) {
 		changes[obj.Annotations[api.AnnotationInputDigest]] = obj.Annotations[api.AnnotationChange]
 	}
 	for kind, collect := range map[schema.GroupVersionKind]func(string, metav1.PartialObjectMetadata){
@@ -155,7 +155,7 @@ func (c Clusters) listPoolUses(ctx context.Context, match func(g lineage.Generat
 	} {
 		state, why, err := List(ctx, c.Management, kubeclient.MetadataList(kind), func(page *metav1.PartialObjectMetadataList) error {
 			for _, obj := range page.Items {
-				note(&obj)
+				addNode(&obj)
 				collect(lineage.PoolOf(&obj), obj)
 			}
 			return nil

@@ -186,11 +186,11 @@ func (c Clusters) recordedStateOf(ctx context.Context, pool types.NamespacedName
 	if state != Found {
 		p.readError = "the archived records of the pool: " + note
 	}
-	var own client.Object
+	var current client.Object
 	if p.rec != nil {
-		own = p.config
+		current = p.config
 	}
-	p.Timeline = lineage.NewTimeline(own, archived)
+	p.Timeline = lineage.NewTimeline(current, archived)
 	return p, nil
 }
 

@@ -82,10 +82,10 @@ func (b *bootRenderer) isControllerKubeconfig(config *clientcmdapi.Config, data 
 	if b.info != nil {
 		clusters = append(clusters, b.info.cluster.DeepCopy())
 	}
-	for _, own := range clusters {
-		own.LocationOfOrigin, own.Server, own.CertificateAuthorityData = "", c.Server, c.CertificateAuthorityData
+	for _, candidate := range clusters {
+		candidate.LocationOfOrigin, candidate.Server, candidate.CertificateAuthorityData = "", c.Server, c.CertificateAuthorityData
 		text, err := clientcmd.Write(clientcmdapi.Config{
-			Clusters:       map[string]*clientcmdapi.Cluster{name: own},
+			Clusters:       map[string]*clientcmdapi.Cluster{name: candidate},
 			AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {Token: u.Token}},
 			Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
 			CurrentContext: name,

@@ -89,13 +89,13 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 	if err != nil {
 		return 0, err
 	}
-	var own *api.NodeProvenance
+	var provenance *api.NodeProvenance
 	var auditErr error
 	for i := range known {
 		switch np := &known[i]; {
 		case np.Spec.Node.Name != req.Name: // two names with the same label
 		case node != nil && np.Spec.Node.UID == node.UID:
-			own = np
+			provenance = np
 		case np.Status.Removed == nil || len(r.missingAuditEntries(np)) > 0:
 			err := r.markRemoved(ctx, np)
 			// An unavailable audit log must not stop the rest; its error is returned at the end.
@@ -112,26 +112,26 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 	}
 	var pool lineage.Timeline
 	untrimmed := false
-	if own == nil {
-		if own, pool, err = r.createProvenance(ctx, node); err != nil {
+	if provenance == nil {
+		if provenance, pool, err = r.createProvenance(ctx, node); err != nil {
 			return 0, err
 		}
-		if own == nil {
+		if provenance == nil {
 			return 0, auditErr
 		}
 		untrimmed = true
 	}
-	target := statusTarget{own, untrimmed, pool}
+	target := statusTarget{provenance, untrimmed, pool}
 	match, unmatched := r.observeMatch(ctx, node, target)
 	// A node can change its own labels and annotation at any rate, and must not cause as many writes.
-	if !untrimmed && (match.changed || r.isReportOrNameChanged(node, own)) && !r.mayHandle(node.UID) {
+	if !untrimmed && (match.changed || r.isReportOrNameChanged(node, provenance)) && !r.mayHandle(node.UID) {
 		return 0, errAgain
 	}
 	// One mistake can concern every node.
 	if !untrimmed && match.changed && !r.pace.TryAccept() {
 		return 0, errAgain
 	}
-	if err := r.annotateProvenanceName(ctx, node, own.Name); err != nil {
+	if err := r.annotateProvenanceName(ctx, node, provenance.Name); err != nil {
 		return 0, err
 	}
 	if err := r.updateStatus(ctx, node, target, match); err != nil {

@@ -32,7 +32,7 @@ type observedMatch struct {
 	report  *drift.Report
 	invalid error
 	// own is the configuration of the node; nil if it is not known.
-	own      *lineage.Generation
+	current  *lineage.Generation
 	timeline lineage.Timeline
 	// changed says that the status is not up to date; restored, that it only lacks its condition, which
 	// earlier releases remove. state is that of a node without a report.
@@ -113,7 +113,7 @@ func (r *Reconciler) evaluate(ctx context.Context, node *metav1.PartialObjectMet
 
 // findOwnGeneration finds the configuration that a node compares itself with among those that it can
 // have been provisioned from, or else the one that it was provisioned from.
-func (r *Reconciler) findOwnGeneration(ctx context.Context, np *api.NodeProvenance, seen *observedMatch) error {
+func (r *Reconciler) findProvisionedGeneration(ctx context.Context, np *api.NodeProvenance, seen *observedMatch) error {
 	var err error
 	if seen.timeline == nil {
 		if seen.timeline, err = r.TimelineOf(ctx, poolOfNode(np), false); err != nil {
@@ -123,8 +123,8 @@ func (r *Reconciler) findOwnGeneration(ctx context.Context, np *api.NodeProvenan
 	for _, g := range slices.Backward(seen.timeline) {
 		recorded := np.Spec.Configuration != nil && g.InputDigest == np.Spec.Configuration.InputDigest
 		reported := seen.report != nil && g.ConfigLabel() == seen.report.Config && g.WasCurrentDuring(np.Spec.Window, lineage.Bridge)
-		if reported || recorded && seen.own == nil {
-			seen.own = &g
+		if reported || recorded && seen.current == nil {
+			seen.current = &g
 		}
 	}
 	return nil
@@ -141,18 +141,18 @@ func (r *Reconciler) filterReport(ctx context.Context, np *api.NodeProvenance, s
 		recorded = render.ShortDigest(c.InputDigest)
 	}
 	if recorded != report.Config || report.Differs() {
-		if err := r.findOwnGeneration(ctx, np, seen); err != nil {
+		if err := r.findProvisionedGeneration(ctx, np, seen); err != nil {
 			return err
 		}
 		switch {
-		case seen.own == nil && recorded == "": // nothing says what the node has to be like
+		case seen.current == nil && recorded == "": // nothing says what the node has to be like
 			seen.conclude(api.MatchStateNotSupported, np)
 			return nil
-		case seen.own == nil && recorded == report.Config: // its record is missing
-		case seen.own == nil || seen.own.ConfigLabel() != report.Config:
+		case seen.current == nil && recorded == report.Config: // its record is missing
+		case seen.current == nil || seen.current.ConfigLabel() != report.Config:
 			report = report.OfOtherConfiguration()
 		case report.Differs():
-			m, err := r.ManifestOf(ctx, poolOfNode(np), seen.own)
+			m, err := r.ManifestOf(ctx, poolOfNode(np), seen.current)
 			switch {
 			case errors.Is(err, observe.ErrNoManifest):
 			case err != nil:
@@ -176,7 +176,7 @@ func (r *Reconciler) filterReport(ctx context.Context, np *api.NodeProvenance, s
 // those of the earlier configuration.
 func (r *Reconciler) withoutFirstStage(ctx context.Context, np *api.NodeProvenance, seen *observedMatch, report drift.Report) (drift.Report, error) {
 	for _, g := range seen.timeline {
-		if g.InputDigest == seen.own.InputDigest || !g.WasCurrentDuring(np.Spec.Window, lineage.Bridge) {
+		if g.InputDigest == seen.current.InputDigest || !g.WasCurrentDuring(np.Spec.Window, lineage.Bridge) {
 			continue
 		}
 		m, err := r.ManifestOf(ctx, poolOfNode(np), &g)
@@ -196,10 +196,10 @@ func (r *Reconciler) makesNodeReport(ctx context.Context, np *api.NodeProvenance
 	if np.Spec.Configuration == nil {
 		return false, true, nil
 	}
-	if err := r.findOwnGeneration(ctx, np, seen); err != nil || seen.own == nil {
+	if err := r.findProvisionedGeneration(ctx, np, seen); err != nil || seen.current == nil {
 		return false, false, err
 	}
-	m, err := r.ManifestOf(ctx, poolOfNode(np), seen.own)
+	m, err := r.ManifestOf(ctx, poolOfNode(np), seen.current)
 	if errors.Is(err, observe.ErrNoManifest) {
 		return false, false, nil
 	}
@@ -266,8 +266,8 @@ func (r *Reconciler) concludeMatch(ctx context.Context, np *api.NodeProvenance, 
 	}
 	report := *seen.report
 	hasContent := slices.ContainsFunc(report.Differences, func(d api.MatchDifference) bool { return d.Found != "" })
-	if hasContent && seen.own != nil {
-		versions, err := r.OtherVersions(ctx, poolOfNode(np), seen.own, seen.timeline)
+	if hasContent && seen.current != nil {
+		versions, err := r.OtherVersions(ctx, poolOfNode(np), seen.current, seen.timeline)
 		if err != nil {
 			return nil, err
 		}

@@ -109,9 +109,9 @@ func readHistory(ctx context.Context, s *session.Session, of session.Ref, label 
 	return nil, fmt.Errorf("%s has no configuration, and no record of one", of)
 }
 
-func historyTable(past []fleet.Period) *metav1.Table {
+func historyTable(periods []fleet.Period) *metav1.Table {
 	l := &listing{table: metav1.Table{ColumnDefinitions: parseColumns("Version", "Commit", "Author", "From", "Until", "Profile")}}
-	for _, c := range past {
+	for _, c := range periods {
 		until := "now"
 		if !c.Current {
 			until = c.Until.UTC().Format(time.RFC3339)

@@ -206,9 +206,9 @@ func (r *Reader) contentOf(in render.Input) (manifest.Manifest, error) {
 // OtherVersions returns the versions that a file on a node of a generation can be from, newest
 // first: other generations of the pool, and versions of the profile that the pool could have. Those
 // that cannot be rendered are left out.
-func (r *Reader) OtherVersions(ctx context.Context, pool types.NamespacedName, own *lineage.Generation, timeline lineage.Timeline) ([]drift.Version, error) {
+func (r *Reader) OtherVersions(ctx context.Context, pool types.NamespacedName, current *lineage.Generation, timeline lineage.Timeline) ([]drift.Version, error) {
 	var out []drift.Version
-	seen := map[string]bool{own.InputDigest: true}
+	seen := map[string]bool{current.InputDigest: true}
 	add := func(version, commit string, m *manifest.Manifest, err error) error {
 		if err != nil && !errors.Is(err, ErrNoManifest) {
 			return err
@@ -236,18 +236,18 @@ func (r *Reader) OtherVersions(ctx context.Context, pool types.NamespacedName, o
 			return nil, err
 		}
 	}
-	in, err := r.inputOf(ctx, pool, own)
+	in, err := r.inputOf(ctx, pool, current)
 	if errors.Is(err, ErrNoManifest) {
 		return out, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	offered, err := r.offeredProfiles(ctx, own.Profile)
+	available, err := r.availableProfiles(ctx, current.Profile)
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range offered {
+	for _, p := range available {
 		in.Profile = p
 		digest := in.InputDigest()
 		if seen[digest] {
@@ -265,7 +265,7 @@ func (r *Reader) OtherVersions(ctx context.Context, pool types.NamespacedName, o
 }
 
 // offeredProfiles lists the newest versions of a profile of the controller's namespace.
-func (r *Reader) offeredProfiles(ctx context.Context, name string) ([]render.Profile, error) {
+func (r *Reader) availableProfiles(ctx context.Context, name string) ([]render.Profile, error) {
 	var list osm.OperatingSystemProfileList // belongs to the cache: do not modify it
 	if err := r.Management.List(ctx, &list, client.InNamespace(r.Namespace), client.MatchingLabels{api.LabelProfile: name}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the versions of profile %s: %w", name, err)
