@@ -221,7 +221,7 @@ func TestProfiles(t *testing.T) {
 			node := r.joins()
 			t.Logf("%s: a Node that is Ready %.1f s after it was switched on, %.1f s after it was made", s.name, time.Since(start).Seconds(), time.Since(node.CreationTimestamp.Time).Seconds())
 			r.finished()
-			if out, err := r.run("test", "!", "-e", "/run/boot-reports", "-a", "!", "-e", "/var/log/boot-reports"); err != nil {
+			if out, err := r.run("test", "!", "-s", "/run/osm-gitops/sent", "-a", "!", "-e", "/var/log/boot-reports"); err != nil {
 				t.Errorf("a healthy boot has sent reports: %v %s", err, out)
 			}
 			func() {
