@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,16 +31,17 @@ func Find(ctx context.Context, from client.Reader, key types.NamespacedName, obj
 }
 
 // Pages lists objects page by page, each into a copy of an empty list, which the caller can keep. It
-// ends with the first error.
+// ends with the first error. client.Limit(0) lists all at once: a cache has no pages.
 func Pages[L client.ObjectList](ctx context.Context, from client.Reader, empty L, opts ...client.ListOption) iter.Seq2[L, error] {
 	return func(yield func(L, error) bool) {
-		for token := ""; ; {
+		options := (&client.ListOptions{Limit: pageSize}).ApplyOptions(opts)
+		for {
 			page := empty.DeepCopyObject().(L)
-			err := from.List(ctx, page, slices.Concat([]client.ListOption{client.Limit(pageSize)}, opts, []client.ListOption{client.Continue(token)})...)
+			err := from.List(ctx, page, options)
 			if !yield(page, err) || err != nil {
 				return
 			}
-			if token = page.GetContinue(); token == "" {
+			if options.Continue = page.GetContinue(); options.Continue == "" || options.Limit == 0 {
 				return
 			}
 		}
