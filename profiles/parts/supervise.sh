@@ -15,7 +15,7 @@ until echo 0 >/run/failed-line; bash -Ec 'trap "((BASH_SUBSHELL)) || echo \$LINE
     ((++n, due < 700)) && [[ $pool && ( $cause != "$last" || $SECONDS -ge $due ) ]]; then
     last=$cause due=$((due * 2 + 120))
     boot=$(tee -a /var/log/boot-reports </proc/sys/kernel/random/boot_id)
-    curl -m 10 -X PATCH --cacert /etc/kubernetes/pki/ca.crt -H @/etc/osm-gitops/token-header -H Content-Type:application/apply-patch+yaml -d "{apiVersion: gitops.k8c.io/v1alpha1,kind: BootReport,spec: {machines: [{machine: '$machine',stage: Bootstrap,outcome: Failing,attempt: $n,config: '{{ .Provenance.ConfigDigest }}',file: $1,$cause,bootID: $boot}]}}" "{{ trimSuffix "/" .ServerURL }}/apis/gitops.k8c.io/v1alpha1/namespaces/cloud-init-settings/bootreports/${pool#:}?fieldManager=$machine&force=true"
+    curl -fm 10 -X PATCH --cacert /etc/kubernetes/pki/ca.crt -H @/etc/osm-gitops/token-header -H Content-Type:application/apply-patch+yaml -d "{apiVersion: gitops.k8c.io/v1alpha1,kind: BootReport,spec: {machines: [{machine: '$machine',stage: Bootstrap,outcome: Failing,attempt: $n,config: '{{ .Provenance.ConfigDigest }}',file: $1,$cause,bootID: $boot}]}}" "{{ trimSuffix "/" .ServerURL }}/apis/gitops.k8c.io/v1alpha1/namespaces/cloud-init-settings/bootreports/${pool#:}?fieldManager=$machine&force=true"
   fi &>/dev/null
   pause=$((pause < 32 ? pause * 2 : 60))
 done
