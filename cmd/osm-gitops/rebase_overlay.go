@@ -112,7 +112,7 @@ func runRebaseOverlay(ctx context.Context, flags rebaseFlags, stdout, stderr io.
 	if err != nil {
 		return err
 	}
-	onto, err := r.targetBase(ctx)
+	onto, err := r.requestedOrNewestBase(ctx)
 	if err != nil {
 		return err
 	}
@@ -160,8 +160,8 @@ type rebasing struct {
 	bases   load.Bases
 }
 
-// targetBase returns the base version to move to.
-func (r *rebasing) targetBase(ctx context.Context) (api.ProfileOverlayBase, error) {
+// requestedOrNewestBase returns the base version to move to.
+func (r *rebasing) requestedOrNewestBase(ctx context.Context) (api.ProfileOverlayBase, error) {
 	from := r.overlay.Spec.From
 	if r.flags.onto != "" {
 		return api.ProfileOverlayBase{Profile: from.Profile, Version: r.flags.onto, Builtin: from.Builtin}, nil

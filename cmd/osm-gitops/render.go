@@ -525,7 +525,7 @@ func (r *renderDiffPrinter) render(ctx context.Context, stderr io.Writer) ([]byt
 	if err != nil {
 		return nil, err
 	}
-	in, _ = in.SplitSecrets()
+	in, _ = in.ReplaceSecrets()
 	if err := r.engine.Check(in.Profile); err != nil {
 		return nil, err
 	}

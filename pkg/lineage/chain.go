@@ -66,8 +66,8 @@ func FollowOwners(ctx context.Context, from Reader, machine metav1.Object) (Chai
 	return c, nil
 }
 
-// RecordedChain returns the chain that a NodeProvenance has, without the UID of the MachineSet.
-func RecordedChain(np *api.NodeProvenance) Chain {
+// RecordedOwners returns the chain that a NodeProvenance has, without the UID of the MachineSet.
+func RecordedOwners(np *api.NodeProvenance) Chain {
 	m, pool := np.Spec.Machine, np.Spec.Pool
 	return Chain{
 		Machine:    Reference{types.NamespacedName{Namespace: m.Namespace, Name: m.Name}, m.UID},

@@ -97,7 +97,7 @@ func (in Input) renderWith(c *compiled) (*Output, error) {
 	if len(c.problems) > 0 {
 		return nil, in.invalid(c.problems...)
 	}
-	redacted, _ := in.SplitSecrets()
+	redacted, _ := in.ReplaceSecrets()
 	settingsDigest := redacted.settingsDigest()
 	inputDigest := redacted.inputDigest(settingsDigest)
 

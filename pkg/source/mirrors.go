@@ -57,7 +57,7 @@ func (m *Mirrors) Fetch(ctx context.Context, r Remote) (*Snapshot, error) {
 }
 
 func (m *Mirrors) fetchRepairingDamage(ctx context.Context, r Remote) (*Snapshot, error) {
-	t, err := r.resolveTarget(m.AllowInsecure)
+	t, err := r.validTarget(m.AllowInsecure)
 	if err != nil {
 		return nil, err
 	}

@@ -268,7 +268,7 @@ func (w *resultBuilder) setAgreed(status metav1.ConditionStatus, reason, message
 // addOwnerChain adds the steps from the machine to the MachineDeployment.
 func (w *resultBuilder) addOwnerChain(ctx context.Context) (lineage.Chain, error) {
 	if w.np != nil {
-		c := lineage.RecordedChain(w.np)
+		c := lineage.RecordedOwners(w.np)
 		if err := w.addMachineStep(ctx, objectOf("Machine", c.Machine)); err != nil {
 			return c, err
 		}

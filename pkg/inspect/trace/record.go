@@ -118,7 +118,7 @@ func PlaceholderInput(rec render.Record, spec osm.OperatingSystemProfileSpec, se
 	}
 	// An empty field stays empty, and every generation had tokens.
 	in.Cluster.APIServerToken, in.Cluster.BootstrapToken = "-", "-"
-	in, _ = in.SplitSecrets()
+	in, _ = in.ReplaceSecrets()
 	return in, nil
 }
 

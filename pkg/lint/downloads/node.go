@@ -38,7 +38,7 @@ type Stage struct {
 // RenderAndFind renders an input with placeholders for credentials, and lists the downloads of its
 // nodes. The error is that of rendering.
 func RenderAndFind(engine *render.Engine, in render.Input) (List, error) {
-	in, _ = in.SplitSecrets()
+	in, _ = in.ReplaceSecrets()
 	out, err := engine.Render(in)
 	if err != nil {
 		return List{}, err

@@ -161,7 +161,7 @@ func New(ctx context.Context, in Input) (*Plan, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		a.chooseForm(c)
+		a.planProfileForm(c)
 	}
 	a.writeAndCheckPools()
 	slices.SortFunc(a.plan.Profiles, func(x, y Outcome) int {

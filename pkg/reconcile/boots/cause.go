@@ -143,7 +143,7 @@ func (r *Reconciler) renderAgain(ctx context.Context, pool types.NamespacedName,
 		return nil, err
 	}
 	in.Cluster.BootstrapKubeconfig = render.BootstrapKubeconfig(in.Cluster.Server, in.Settings.KubernetesCACert, "token")
-	in, _ = in.SplitSecrets()
+	in, _ = in.ReplaceSecrets()
 	seen, err := render.NewInspector(in.Profile).Inspect(in)
 	if seen == nil { // an error with a result is about sizes
 		return nil, err

@@ -64,7 +64,7 @@ func (f *fleet) matched(pool *machines.MachineDeployment, version string, files 
 		Pool:    render.Pool{Namespace: pool.Namespace, Name: pool.Name, CloudProvider: "aws", OperatingSystem: "ubuntu", KubeletVersion: "1.36.0"},
 		Cluster: render.Cluster{Server: "https://api.example.com:6443", APIServerToken: "-", BootstrapToken: "-"},
 	}
-	in, _ = in.SplitSecrets()
+	in, _ = in.ReplaceSecrets()
 	out, err := render.NewEngine().Render(in)
 	f.do(err)
 	settings := &corev1.ConfigMap{

@@ -151,13 +151,13 @@ func (e planner) planSuspended(seen *observed) (plan, error) {
 		planned.rejection = fault.Reject("the pool is suspended by annotation %s, and what it has cannot be rendered again", api.AnnotationSuspend)
 	}
 	if planned.unrenewed != nil || planned.readError != nil {
-		followRevision(seen, &planned)
+		planRevisionAnnotations(seen, &planned)
 	}
 	return planned, nil
 }
 
-// followRevision lets documents with unchanged content follow the pool's revision.
-func followRevision(seen *observed, planned *plan) {
+// planRevisionAnnotations lets documents with unchanged content follow the pool's revision.
+func planRevisionAnnotations(seen *observed, planned *plan) {
 	revision, have := revisionOf(seen), seen.objects
 	if have.osc != nil && have.osc.Annotations[api.AnnotationRevisionFor] != revision {
 		planned.oscMetadata = map[string]string{api.AnnotationRevisionFor: revision}

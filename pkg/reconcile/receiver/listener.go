@@ -135,7 +135,7 @@ func (l *Listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serveRequest handles a request and returns the status of the response.
 func (l *Listener) serveRequest(w http.ResponseWriter, r *http.Request) int {
-	one, ok := l.sourceInPath(r.URL.Path)
+	one, ok := l.sourceInPathOrAll(r.URL.Path)
 	switch {
 	case !ok:
 		return http.StatusNotFound
@@ -208,9 +208,9 @@ func (l *Listener) requestReconciliations(ctx context.Context, one types.Namespa
 	return http.StatusAccepted
 }
 
-// sourceInPath returns the source that a request's path names, empty for Path itself. It reports
+// sourceInPathOrAll returns the source that a request's path names, empty for Path itself. It reports
 // false for other paths.
-func (l *Listener) sourceInPath(path string) (types.NamespacedName, bool) {
+func (l *Listener) sourceInPathOrAll(path string) (types.NamespacedName, bool) {
 	if path == Path {
 		return types.NamespacedName{}, true
 	}

@@ -144,7 +144,7 @@ func (r *Reader) inputOf(ctx context.Context, pool types.NamespacedName, g *line
 	if err != nil {
 		return render.Input{}, err
 	}
-	in, _ = in.SplitSecrets()
+	in, _ = in.ReplaceSecrets()
 	return in, nil
 }
 
