@@ -97,8 +97,8 @@ func (f *controllerFlags) newLogger(stderr io.Writer) logr.Logger {
 	return zap.New(zap.UseDevMode(console), zap.Level(level), zap.StacktraceLevel(zapcore.PanicLevel), zap.WriteTo(to))
 }
 
-// normalizeControllerDashes turns "-flag" into "--flag" for the controller: section 11 of the contract
-// allows its flags with one dash or two.
+// normalizeControllerDashes turns "-flag" into "--flag" for the controller: operating-system-manager
+// accepts its flags with one dash or two.
 func normalizeControllerDashes(args []string) []string {
 	if len(args) == 0 || args[0] != "controller" {
 		return args

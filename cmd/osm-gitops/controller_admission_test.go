@@ -12,7 +12,7 @@ func TestAdmissionFlags(t *testing.T) {
 		"--webhook-address=0":              "",
 		"--webhook-address=":               "",
 		"--webhook-address=127.0.0.1:9443": "",
-		"-cert-dir=/certs":                 "", // the contract's, 11.2
+		"-cert-dir=/certs":                 "", // operating-system-manager's
 		"--webhook-service=a/b":            "",
 		"--webhook-hosts=10.0.0.7,Osm.example.com,fd00::1":      "",
 		"--webhook-address=9443":                                `--webhook-address: invalid address "9443"`,

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// contractFlags are those of contract section 11.1 in its order: the default there,
+// osmFlags are those of operating-system-manager, in the order of its help: the default there,
 // another value, and what the controller makes of the one and the other.
-var contractFlags = []struct {
+var osmFlags = []struct {
 	name, standard, value string
 	of                    func(f *controllerFlags) any
 	usually, then         any
@@ -63,10 +63,10 @@ var contractFlags = []struct {
 	{"cert-dir", "", "/certs", func(f *controllerFlags) any { return f.Webhook.CertDir }, "", "/certs"},
 }
 
-// Every flag of the contract has its default and its meaning, with one dash and two,
+// Every flag of operating-system-manager has its default and its meaning, with one dash and two,
 // with "=" and without.
 func TestContractFlags(t *testing.T) {
-	for _, c := range contractFlags {
+	for _, c := range osmFlags {
 		t.Run(c.name, func(t *testing.T) {
 			f, cmd, err := parsed("-namespace=kube-system")
 			if err != nil {
@@ -99,12 +99,12 @@ func TestContractFlags(t *testing.T) {
 			}
 		})
 	}
-	if len(contractFlags) != 32 { // and --namespace, which every case has
-		t.Errorf("the contract has 33 flags, %d are here", len(contractFlags)+1)
+	if len(osmFlags) != 32 { // and --namespace, which every case has
+		t.Errorf("operating-system-manager has 33 flags, %d are here", len(osmFlags)+1)
 	}
 }
 
-// Errors that the contract calls fatal name the flag.
+// Errors that end operating-system-manager at its start name the flag.
 func TestContractFlagsRefused(t *testing.T) {
 	for flag, value := range map[string]string{
 		"namespace": "", "container-runtime": "docker", "cluster-dns": "dns.example.com", "node-kubelet-feature-gates": "",

@@ -29,7 +29,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// controllerFlags are the flags of the controller: those of contract section 11.1 with
+// controllerFlags are the flags of the controller: those of operating-system-manager with
 // their names and defaults, then our own.
 type controllerFlags struct {
 	manager.Options // set by flags, partly after validate has parsed them

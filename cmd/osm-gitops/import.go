@@ -23,6 +23,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/load"
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer/manifest"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
@@ -225,20 +226,17 @@ func (f *importFlags) listClusterObjects(ctx context.Context) ([]manifest.Object
 // listAll reads all objects of a kind, as listKind names their list: OperatingSystemProfileList.
 func listAll(ctx context.Context, from client.Reader, listKind schema.GroupVersionKind) ([]manifest.Object, error) {
 	var out []manifest.Object
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(listKind)
-	for {
-		// Read in pages: a profile has tens of KiB, and a cluster can have thousands of pools.
-		if err := from.List(ctx, list, client.Limit(500), client.Continue(list.GetContinue())); err != nil {
+	empty := &unstructured.UnstructuredList{}
+	empty.SetGroupVersionKind(listKind)
+	for list, err := range kubeclient.Pages(ctx, from, empty) {
+		if err != nil {
 			return nil, fmt.Errorf("listing the %ss of the cluster: %w", strings.TrimSuffix(listKind.Kind, "List"), err)
 		}
 		for _, item := range list.Items {
 			out = append(out, manifest.Object{From: "the cluster", Content: item.Object})
 		}
-		if list.GetContinue() == "" {
-			return out, nil
-		}
 	}
+	return out, nil
 }
 
 // printNothingToImport reports that there is nothing to import. JSON and YAML omit the files,

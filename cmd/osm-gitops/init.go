@@ -33,8 +33,7 @@ type initFlags struct {
 	repo                      scaffoldFlags
 }
 
-// initKubelet is the kubelet of the example pool, the newest supported minor (contract:
-// "Supported kubelet minors").
+// initKubelet is the kubelet of the example pool, the newest supported minor.
 const initKubelet = "1.36.0"
 
 func newInitCommand() *cobra.Command {

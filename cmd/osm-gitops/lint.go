@@ -110,7 +110,7 @@ func runLint(ctx context.Context, flags lintFlags, paths []string, stdout, stder
 	if len(files)+len(unreadable) == 0 {
 		return fmt.Errorf("%s: found no file *.yaml or *.yml that is not hidden or ignored", strings.Join(paths, ", "))
 	}
-	rules, err := flags.rules.newRuleRun(ctx, paths, stderr)
+	rules, err := flags.rules.readRuleInputs(ctx, paths, stderr)
 	if err != nil {
 		return err
 	}
@@ -200,8 +200,8 @@ type ruleRun struct {
 	settings   []lint.Finding    // of --cluster
 }
 
-// newRuleRun reads the inputs of the rules before rendering starts.
-func (f *ruleFlags) newRuleRun(ctx context.Context, paths []string, stderr io.Writer) (*ruleRun, error) {
+// readRuleInputs reads the inputs of the rules before rendering starts.
+func (f *ruleFlags) readRuleInputs(ctx context.Context, paths []string, stderr io.Writer) (*ruleRun, error) {
 	r := &ruleRun{}
 	if err := r.readConfig(f.config, paths[0]); err != nil {
 		return nil, err

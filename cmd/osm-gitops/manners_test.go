@@ -20,7 +20,13 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
-func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{})) }
+func TestMain(m *testing.M) {
+	code := cluster.Main(m, cluster.Options{})
+	if built != "" {
+		_ = os.RemoveAll(built)
+	}
+	os.Exit(code)
+}
 
 // clusterCommands are arguments for every command that reads a cluster.
 func clusterCommands(repo string) map[string][]string {

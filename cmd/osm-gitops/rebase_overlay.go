@@ -50,7 +50,7 @@ With --write the file of the overlay names the new version of the base, and has 
 version itself: --version, or the next patch release. Nothing else in it changes.
 
 The exit status is 0, or 1 if there are conflicts; then nothing is written.`,
-		Example: "  osm-gitops rebase-overlay profiles/osp-ubuntu-motd.yaml\n  osm-gitops rebase-overlay profiles/osp-ubuntu-motd.yaml --onto v1.3.0 --write",
+		Example: "  osm-gitops rebase-overlay profiles/osp-ubuntu-motd.yaml\n  osm-gitops rebase-overlay profiles/osp-ubuntu-motd.yaml --onto v1.3.1 --write",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return cli.Misusef("osm-gitops rebase-overlay FILE", "one file is expected, found %d", len(args))
@@ -112,7 +112,7 @@ func runRebaseOverlay(ctx context.Context, flags rebaseFlags, stdout, stderr io.
 	if err != nil {
 		return err
 	}
-	onto, err := r.targetBase(ctx)
+	onto, err := r.requestedOrNewestBase(ctx)
 	if err != nil {
 		return err
 	}
@@ -160,8 +160,8 @@ type rebasing struct {
 	bases   load.Bases
 }
 
-// targetBase returns the base version to move to.
-func (r *rebasing) targetBase(ctx context.Context) (api.ProfileOverlayBase, error) {
+// requestedOrNewestBase returns the base version to move to.
+func (r *rebasing) requestedOrNewestBase(ctx context.Context) (api.ProfileOverlayBase, error) {
 	from := r.overlay.Spec.From
 	if r.flags.onto != "" {
 		return api.ProfileOverlayBase{Profile: from.Profile, Version: r.flags.onto, Builtin: from.Builtin}, nil
@@ -250,21 +250,21 @@ func profileYAML(d profile.Document) ([]byte, error) {
 
 // writeOverlay writes the new versions into the overlay's file.
 func (r *rebasing) writeOverlay(data []byte, onto api.ProfileOverlayBase, stderr io.Writer) error {
-	own := r.flags.version
-	if own == "" {
+	version := r.flags.version
+	if version == "" {
 		v, err := profileversion.Parse(r.overlay.Spec.Version)
 		if err != nil {
 			return err
 		}
-		own = "v" + v.IncPatch().String()
+		version = "v" + v.IncPatch().String()
 	}
-	out, err := rebase.WithVersions(data, r.overlay, own, onto)
+	out, err := rebase.WithVersions(data, r.overlay, version, onto)
 	if err != nil {
 		return err
 	}
 	if err := cli.ReplaceFile(r.flags.file, out); err != nil {
 		return err
 	}
-	fmt.Fprintf(stderr, "osm-gitops: %s: %q is now %s, on profile %q %s\n", r.flags.file, r.overlay.Name, own, onto.Profile, onto.Version)
+	fmt.Fprintf(stderr, "osm-gitops: %s: %q is now %s, on profile %q %s\n", r.flags.file, r.overlay.Name, version, onto.Profile, onto.Version)
 	return nil
 }

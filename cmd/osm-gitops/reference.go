@@ -14,7 +14,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/manager"
 )
 
-// The programs of operating-system-manager (contract, section 11). Deployments that only
+// The programs of operating-system-manager. Deployments that only
 // allow another image run this program under their names.
 const (
 	referenceController = "osm-controller"
@@ -136,8 +136,8 @@ them with one dash or two.`,
 	return cmd
 }
 
-// bindOSMWebhook binds the flags of contract section 11.2 with their defaults, and the
-// address, which the contract fixes. All other settings have the controller's defaults.
+// bindOSMWebhook binds the flags of operating-system-manager's webhook with their defaults, and the
+// address, which is the same there. All other settings have the controller's defaults.
 func (f *controllerFlags) bindOSMWebhook(fs *pflag.FlagSet) {
 	all := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.bind(all)

@@ -139,7 +139,7 @@ func TestReferenceMisuse(t *testing.T) {
 	}
 }
 
-// The webhook has the flags of contract section 11.2 with their defaults, and one of its own.
+// The webhook has the flags of operating-system-manager's webhook with their defaults, and one of its own.
 func TestReferenceWebhookFlags(t *testing.T) {
 	defaults := map[string]string{
 		"kubeconfig": "", "namespace": "", "metrics-bind-address": ":8080", "health-probe-bind-address": ":8081", "leader-elect": "false",
@@ -151,7 +151,7 @@ func TestReferenceWebhookFlags(t *testing.T) {
 	f.bindOSMWebhook(set)
 	set.VisitAll(func(flag *pflag.Flag) {
 		if want, known := defaults[flag.Name]; !known || flag.DefValue != want || flag.Value.String() != want {
-			t.Errorf("--%s is %q, by default %q; want %q, in the contract: %v", flag.Name, flag.Value, flag.DefValue, want, known)
+			t.Errorf("--%s is %q, by default %q; want %q, in operating-system-manager: %v", flag.Name, flag.Value, flag.DefValue, want, known)
 		}
 		delete(defaults, flag.Name)
 	})

@@ -7,15 +7,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/fsnotify/fsnotify"
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
@@ -432,15 +429,6 @@ func (f treeFile) write(root *os.Root) error {
 	return root.Chmod(f.path, f.mode)
 }
 
-// Timing of the watch. Editors save in several steps: rendering starts after quiet without
-// a change, but at most patience after the first one.
-const (
-	renderQuiet    = 100 * time.Millisecond
-	renderPatience = 500 * time.Millisecond
-	// renderPoll is the interval of checks for folders that did not exist.
-	renderPoll = 2 * time.Second
-)
-
 func (f renderFlags) checkWatch() error {
 	const hint = "osm-gitops render --watch --profile FILE --machine-deployment FILE --cluster FILE"
 	switch {
@@ -459,22 +447,32 @@ func (f renderFlags) checkWatch() error {
 // watchRender renders after each change of a file and shows the difference, until the
 // context ends. It renders with placeholders, so the screen shows no credentials.
 func watchRender(ctx context.Context, flags renderFlags, stdout, stderr io.Writer) error {
-	w, err := watchFiles(flags)
+	changed := make(chan struct{}, 1)
+	end, err := watchFiles(flags, func(context.Context) {
+		select {
+		case changed <- struct{}{}:
+		default: // one is pending
+		}
+	})
 	if err != nil {
 		return err
 	}
-	defer w.close()
+	defer end()
 	r := renderDiffPrinter{flags: flags, engine: render.NewEngine(), stdout: stdout, stderr: stderr}
 	if err := r.renderOnce(ctx); err != nil {
 		return err
 	}
 	fmt.Fprintln(stderr, "osm-gitops: watching, with placeholders for credentials; press Ctrl-C to stop")
-	for w.waitForChange(ctx) {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		}
 		if err := r.renderOnce(ctx); err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
 // renderDiffPrinter renders again and prints what has changed since the previous rendering.
@@ -527,7 +525,7 @@ func (r *renderDiffPrinter) render(ctx context.Context, stderr io.Writer) ([]byt
 	if err != nil {
 		return nil, err
 	}
-	in, _ = in.SplitSecrets()
+	in, _ = in.ReplaceSecrets()
 	if err := r.engine.Check(in.Profile); err != nil {
 		return nil, err
 	}
@@ -541,137 +539,32 @@ func (r *renderDiffPrinter) render(ctx context.Context, stderr io.Writer) ([]byt
 	return selectOutput(in, out, r.flags.output)
 }
 
-// watchedFiles reports changes of files, with any way of saving: it watches the parent
-// folders of the files and of their link targets. For a profile, every file in the folder
-// counts, since the base of an overlay can be there.
-type watchedFiles struct {
-	kernel  *fsnotify.Watcher
-	names   []string
-	folders map[string]bool
-	profile string // the folder of the profile's file
-	changed chan struct{}
-	tree    *source.Watch // nil unless Profile is a folder
-}
-
-func watchFiles(flags renderFlags) (*watchedFiles, error) {
-	kernel, err := fsnotify.NewWatcher()
-	if err != nil {
-		return nil, fmt.Errorf("watching files: %w: run osm-gitops render without --watch", err)
-	}
-	w := &watchedFiles{kernel: kernel, folders: map[string]bool{}, changed: make(chan struct{}, 1)}
+// watchFiles watches the files of the flags, with any way of saving. For a profile, every file in the
+// folder counts, since the base of an overlay can be there. The returned function ends the watch.
+func watchFiles(flags renderFlags, changed func(context.Context)) (end func(), err error) {
+	var files []string
+	profile := ""
 	for _, name := range []string{flags.profile, flags.machineDeployment, flags.cluster} {
 		if name == "" {
 			continue
 		}
 		full, err := filepath.Abs(name)
 		if err != nil {
-			w.close()
 			return nil, fmt.Errorf("watching %s: %w", name, err)
 		}
-		if name == flags.profile && load.IsFolder(full) {
-			w.tree = source.Directory{Root: "/", Path: full}.Watch(func(context.Context) { w.notify() })
-			continue
-		}
 		if name == flags.profile {
-			w.profile = filepath.Dir(full)
+			profile = full
 		}
-		w.names = append(w.names, full)
+		files = append(files, full)
 	}
-	w.updateFolders()
-	if len(w.folders) == 0 && w.tree == nil {
-		w.close()
-		return nil, errors.New("watching files: none of their folders can be watched: see the sysctl fs.inotify.max_user_watches")
+	if load.IsFolder(profile) {
+		folder := source.Directory{Root: "/", Path: profile}.Watch(changed)
+		others := source.WatchFiles(files[1:], "", changed)
+		return func() { folder.Close(); others.Close() }, nil
 	}
-	return w, nil
-}
-
-func (w *watchedFiles) close() {
-	if w.tree != nil {
-		w.tree.Close()
+	folder := ""
+	if profile != "" {
+		folder = filepath.Dir(profile)
 	}
-	_ = w.kernel.Close() // nothing is lost
-}
-
-// notify sends a notification unless one is pending.
-func (w *watchedFiles) notify() {
-	select {
-	case w.changed <- struct{}{}:
-	default:
-	}
-}
-
-// updateFolders watches the folders that contain the files now, and reports whether they have
-// changed.
-func (w *watchedFiles) updateFolders() bool {
-	now := map[string]bool{}
-	for _, name := range w.names {
-		paths := []string{name}
-		if real, err := filepath.EvalSymlinks(name); err == nil {
-			paths = append(paths, real)
-		}
-		for _, path := range paths {
-			if dir := filepath.Dir(path); w.kernel.Add(dir) == nil { // adding a folder twice has no effect
-				now[dir] = true
-			}
-		}
-	}
-	for dir := range w.folders {
-		if !now[dir] {
-			_ = w.kernel.Remove(dir) // fails if the folder was deleted
-		}
-	}
-	changed := !maps.Equal(now, w.folders)
-	w.folders = now
-	return changed
-}
-
-// isRelevantEvent reports whether an event concerns a watched file. It excludes temporary files of
-// editors and unrelated files in these folders.
-func (w *watchedFiles) isRelevantEvent(e fsnotify.Event) bool {
-	base := filepath.Base(e.Name)
-	switch {
-	case w.folders[e.Name], strings.HasPrefix(base, ".."): // Kubernetes updates the files of a ConfigMap by renaming ..data
-		return true
-	case e.Has(fsnotify.Chmod) && !e.Has(fsnotify.Write):
-		return false
-	case filepath.Dir(e.Name) == w.profile && load.IsProfileFile(base) && !strings.HasPrefix(base, "."):
-		return true
-	}
-	return slices.ContainsFunc(w.names, func(name string) bool {
-		real, err := filepath.EvalSymlinks(name)
-		return e.Name == name || err == nil && e.Name == real
-	})
-}
-
-// waitForChange returns true after a change, and false when the context ends.
-func (w *watchedFiles) waitForChange(ctx context.Context) bool {
-	again := time.NewTicker(renderPoll)
-	defer again.Stop()
-	var due <-chan time.Time
-	var first time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-due:
-			w.updateFolders()
-			return true
-		case <-again.C:
-			if w.updateFolders() {
-				w.notify()
-			}
-		case <-w.changed:
-			due = time.After(0)
-		case <-w.kernel.Errors: //nolint:errcheck // usually an overflow of the queue, which is a change
-			w.notify()
-		case e := <-w.kernel.Events:
-			if !w.isRelevantEvent(e) {
-				continue
-			}
-			if due == nil {
-				first = time.Now()
-			}
-			due = time.After(max(0, min(renderQuiet, renderPatience-time.Since(first))))
-		}
-	}
+	return source.WatchFiles(files, folder, changed).Close, nil
 }

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -39,15 +40,30 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// build builds the program into a folder and returns it.
+// built is the folder of the program, for TestMain to remove.
+var built string
+
+// buildOnce links the program, which takes seconds of a processor, for all tests.
+var buildOnce = sync.OnceValue(func() error {
+	dir, err := os.MkdirTemp("", "osm-gitops-cmd-")
+	if err != nil {
+		return err
+	}
+	built = dir
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X main.version=v0.0.0-test -X main.commit=3f2a9c1", "-o", built, ".")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("building osm-gitops: %w\n%s", err, out)
+	}
+	return nil
+})
+
+// build returns the folder of the built program.
 func build(t *testing.T) string {
 	t.Helper()
-	bin := t.TempDir()
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-X main.version=v0.0.0-test -X main.commit=3f2a9c1", "-o", bin, ".")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("building osm-gitops: %v\n%s", err, out)
+	if err := buildOnce(); err != nil {
+		t.Fatal(err)
 	}
-	return bin
+	return built
 }
 
 func status(ts *testscript.TestScript, neg bool, args []string) {

@@ -78,7 +78,7 @@ func rendered(t *testing.T) (Node, *render.Output) {
 	}
 	decode(t, sample+"cluster.yaml", &file)
 	in.Settings, in.Cluster = file.Settings, file.Cluster
-	in, _ = in.SplitSecrets() // placeholders
+	in, _ = in.ReplaceSecrets() // placeholders
 	out, err := render.NewEngine().Render(in)
 	if err != nil {
 		t.Fatal(err)

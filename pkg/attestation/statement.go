@@ -157,7 +157,7 @@ func (b statementBuilder) externalParameters(np *api.NodeProvenance) (*structpb.
 		Repository string      `json:"repository,omitempty"`
 		Path       string      `json:"path,omitempty"`
 		Pool       pool        `json:"pool"`
-		Facts      render.Pool `json:"poolFacts"`
+		PoolInputs render.Pool `json:"poolFacts"`
 	}{
 		b.profileName(), b.of.Version, b.of.Repository, b.of.Path,
 		pool{np.Spec.Pool.Namespace, np.Spec.Pool.Name, string(np.Spec.Pool.UID)}, b.of.Pool,

@@ -3,7 +3,6 @@ package auditlog
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -126,6 +125,5 @@ func parse(line []byte) (Entry, error) {
 
 // hashOf returns the hash of a line without its line feed.
 func hashOf(line []byte) string {
-	sum := sha256.Sum256(line)
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return fmt.Sprintf("sha256:%x", sha256.Sum256(line))
 }

@@ -110,8 +110,8 @@ func (v *verifier) verifyFile(path string) error {
 	n := 0
 	for f.Scan() {
 		n++
-		line, whole := bytes.CutSuffix(f.Bytes(), []byte("\n"))
-		if !whole {
+		line, isComplete := bytes.CutSuffix(f.Bytes(), []byte("\n"))
+		if !isComplete {
 			return &BrokenError{path, n, errors.New("it is truncated: the controller is writing it or has ended, and repairs it when it starts again")}
 		}
 		if v.summary.Lines == 0 {

@@ -221,9 +221,9 @@ func (w *Writer) enqueue(events []Event) {
 		return
 	}
 	// What does not fit is only in the log of the process.
-	room := min(len(events), max(0, maxWaiting-len(w.waiting)))
-	w.waiting = append(w.waiting, events[:room]...)
-	w.logLost(events[room:])
+	free := min(len(events), max(0, maxWaiting-len(w.waiting)))
+	w.waiting = append(w.waiting, events[:free]...)
+	w.logLost(events[free:])
 	w.metrics().AuditEntriesWaiting(len(w.waiting))
 }
 

@@ -399,7 +399,7 @@ func (c Comparison) renderInput(in render.Input) (*rendered, error) {
 	if err != nil {
 		return nil, err
 	}
-	in, _ = in.SplitSecrets()
+	in, _ = in.ReplaceSecrets()
 	files, err := splitRendering(c.Engine, in, out, placeholderReplacer(out.Record.Digests.Input))
 	if err != nil {
 		return nil, err

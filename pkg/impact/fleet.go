@@ -108,7 +108,7 @@ func NewPool(md *cluster.MachineDeployment, settings string, decode func(*cluste
 
 // RedactSettings returns settings without credentials.
 func RedactSettings(settings render.Settings, server string) Settings {
-	in, _ := render.Input{Settings: settings}.SplitSecrets()
+	in, _ := render.Input{Settings: settings}.ReplaceSecrets()
 	out := Settings{Settings: in.Settings}
 	out.Cluster.Server = server
 	return out
@@ -123,7 +123,7 @@ func (s Settings) Key() string {
 
 // redactPool returns a pool without credentials; SSH keys become placeholders.
 func redactPool(pool render.Pool) render.Pool {
-	in, _ := render.Input{Pool: pool}.SplitSecrets()
+	in, _ := render.Input{Pool: pool}.ReplaceSecrets()
 	keys := slices.Clone(in.Pool.SSHPublicKeys)
 	for i, key := range keys {
 		keys[i] = sshKeyPlaceholder(key)

@@ -105,9 +105,9 @@ type revision struct {
 // repositorySourceName is the name of the repository's ProfileSource.
 const repositorySourceName = "this repository"
 
-func newRevision(own, builtin *versionIndex) *revision {
-	r := &revision{repository: own, builtin: builtin}
-	r.inventories = []api.ProfileSource{newInventorySource(repositorySourceName, nil, own.catalog)}
+func newRevision(repository, builtin *versionIndex) *revision {
+	r := &revision{repository: repository, builtin: builtin}
+	r.inventories = []api.ProfileSource{newInventorySource(repositorySourceName, nil, repository.catalog)}
 	if builtin != nil {
 		r.inventories = append(r.inventories, newInventorySource(api.DefaultsName, &api.BuiltinSource{}, builtin.catalog))
 	}
@@ -156,8 +156,8 @@ func (c choice) same(d choice) bool {
 // resolveRequest resolves the request of a pool in the controller's order: a profile of the
 // repository, an object that a user created, a built-in profile.
 func (r *revision) resolveRequest(want selection.Request, fleet *ClusterSnapshot) choice {
-	own, builtin := selection.SplitBuiltin(r.inventories)
-	o, ok := selection.FindCandidate(own, want.Name)
+	userSources, builtin := selection.SplitBuiltin(r.inventories)
+	o, ok := selection.FindCandidate(userSources, want.Name)
 	switch other := fleet.conflictingSource(want.Name); {
 	case ok && other == "":
 		return r.chooseCandidate(r.repository, want, o)

@@ -125,15 +125,15 @@ func (s Selection) currentChoice(now *revision, p Pool) (c choice, note string) 
 }
 
 func (s Selection) readRevision(ctx context.Context) (*revision, error) {
-	own := newDocumentIndex(s.Documents)
+	repository := newDocumentIndex(s.Documents)
 	if s.Snapshot != nil {
 		var err error
-		if own, err = newVersionIndex(ctx, s.Snapshot, s.indexer()); err != nil {
+		if repository, err = newVersionIndex(ctx, s.Snapshot, s.indexer()); err != nil {
 			return nil, fmt.Errorf("reading %s: %w", s.Where, err)
 		}
 	}
 	builtin, err := newBuiltinIndex(ctx, s.indexer())
-	return newRevision(own, builtin), err
+	return newRevision(repository, builtin), err
 }
 
 func (s Selection) indexer() *catalog.Indexer {

@@ -281,18 +281,18 @@ func (f FileDiff) sentence(q quote) string {
 // truncatedDiff returns the beginning of a difference, for limited space.
 func (f FileDiff) truncatedDiff(lines, size int) string {
 	all := strings.SplitAfter(f.Diff, "\n")
-	kept, n := 0, 0
+	included, n := 0, 0
 	for _, line := range all {
-		if n += len(line); kept == lines || n > size {
+		if n += len(line); included == lines || n > size {
 			break
 		}
-		kept++
+		included++
 	}
-	if kept == len(all) {
+	if included == len(all) {
 		return f.Diff
 	}
-	if kept == 0 { // one long line
+	if included == 0 { // one long line
 		return redact.Shorten(f.Diff, size) + "\n"
 	}
-	return strings.Join(all[:kept], "") + fmt.Sprintf("… %s more\n", pluralize(len(all)-kept, "line"))
+	return strings.Join(all[:included], "") + fmt.Sprintf("… %s more\n", pluralize(len(all)-included, "line"))
 }

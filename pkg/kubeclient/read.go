@@ -3,6 +3,7 @@ package kubeclient
 import (
 	"context"
 	"fmt"
+	"iter"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,7 +15,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
-// pageSize is the number of objects per list request of EachPage.
+// pageSize is the number of objects per list request of Pages, unless its options have a limit.
 const pageSize = 500
 
 // Find reads an object, and reports whether it exists.
@@ -29,19 +30,20 @@ func Find(ctx context.Context, from client.Reader, key types.NamespacedName, obj
 	return true, nil
 }
 
-// EachPage lists objects page by page, and calls visit after each page, with the list
-// filled.
-func EachPage(ctx context.Context, from client.Reader, list client.ObjectList, visit func(), opts ...client.ListOption) error {
-	token := ""
-	for {
-		// The limited capacity makes append copy the caller's options.
-		page := append(opts[:len(opts):len(opts)], client.Limit(pageSize), client.Continue(token))
-		if err := from.List(ctx, list, page...); err != nil {
-			return err
-		}
-		visit()
-		if token = list.GetContinue(); token == "" {
-			return nil
+// Pages lists objects page by page, each into a copy of an empty list, which the caller can keep. It
+// ends with the first error. client.Limit(0) lists all at once: a cache has no pages.
+func Pages[L client.ObjectList](ctx context.Context, from client.Reader, empty L, opts ...client.ListOption) iter.Seq2[L, error] {
+	return func(yield func(L, error) bool) {
+		options := (&client.ListOptions{Limit: pageSize}).ApplyOptions(opts)
+		for {
+			page := empty.DeepCopyObject().(L)
+			err := from.List(ctx, page, options)
+			if !yield(page, err) || err != nil {
+				return
+			}
+			if options.Continue = page.GetContinue(); options.Continue == "" || options.Limit == 0 {
+				return
+			}
 		}
 	}
 }

@@ -46,7 +46,7 @@ type Reader interface {
 	Find(ctx context.Context, ref Reference, obj Object) (bool, error)
 }
 
-// FollowOwners follows a Machine to its pool by its owners (contract: section 12.3). It reads only
+// FollowOwners follows a Machine to its pool by its owners. It reads only
 // the MachineSet: the MachineDeployment can have been deleted.
 func FollowOwners(ctx context.Context, from Reader, machine metav1.Object) (Chain, error) {
 	c := Chain{
@@ -66,8 +66,8 @@ func FollowOwners(ctx context.Context, from Reader, machine metav1.Object) (Chai
 	return c, nil
 }
 
-// RecordedChain returns the chain that a NodeProvenance has, without the UID of the MachineSet.
-func RecordedChain(np *api.NodeProvenance) Chain {
+// RecordedOwners returns the chain that a NodeProvenance has, without the UID of the MachineSet.
+func RecordedOwners(np *api.NodeProvenance) Chain {
 	m, pool := np.Spec.Machine, np.Spec.Pool
 	return Chain{
 		Machine:    Reference{types.NamespacedName{Namespace: m.Namespace, Name: m.Name}, m.UID},

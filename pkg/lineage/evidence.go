@@ -78,7 +78,7 @@ func DetermineConfiguration(f Observation) Conclusion {
 }
 
 // possibleGenerations returns the generations with which the machine can have been created: without
-// those that were replaced before the revision of its MachineSet (contract: section 12.1), unless
+// those that were replaced before the revision of its MachineSet, unless
 // no other is left.
 func (f Observation) possibleGenerations() Timeline {
 	all := f.Pool.within(f.Window)

@@ -10,7 +10,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// maxLabelValue is the length at which the contract's key falls back to the bare name.
+// maxLabelValue is the length at which a key falls back to the bare name.
 const maxLabelValue = 63
 
 const (
@@ -21,8 +21,7 @@ const (
 )
 
 // Names are the names of the objects of a pool: the OperatingSystemConfig in the
-// controller's namespace, the Secrets in cloud-init-settings (contract: sections 8.1 and
-// 8.6).
+// controller's namespace, the Secrets in cloud-init-settings.
 type Names struct{ Config, Bootstrap, Provisioning, Inputs, Kubeconfig, EdgeScript string }
 
 // Prefixes and suffixes of the names.
@@ -47,7 +46,7 @@ func NamesOf(pool types.NamespacedName) Names {
 
 // RecordNames are the possible names of the archived record of a pool's generation: the first one
 // that is free, or that is its own. The second has more of the digest, in case another object has
-// the first name; it is not longer than the longest name of the contract.
+// the first name; it is not longer than the longest of Names.
 func RecordNames(pool types.NamespacedName, inputDigest string) []string {
 	const most = len("provisioning-config")
 	hexDigits := inputDigest[strings.LastIndex(inputDigest, ":")+1:]
@@ -58,8 +57,7 @@ func RecordNames(pool types.NamespacedName, inputDigest string) []string {
 // SettingsName is the ConfigMap that stores the settings of a digest, under SettingsKey.
 func SettingsName(digest string) string { return SettingsPrefix + render.ShortDigest(digest) }
 
-// NamespacedKeyOrName is "<namespace>-<name>", or the bare name if that has 63 characters or more
-// (contract: section 8.1).
+// NamespacedKeyOrName is "<namespace>-<name>", or the bare name if that has 63 characters or more.
 func NamespacedKeyOrName(pool types.NamespacedName) string {
 	if key := pool.Namespace + "-" + pool.Name; len(key) < maxLabelValue {
 		return key
@@ -67,8 +65,8 @@ func NamespacedKeyOrName(pool types.NamespacedName) string {
 	return pool.Name
 }
 
-// TokenLabel is the value of api.LabelTokenPool on the bootstrap tokens of a pool: the contract's
-// key. A name that is too long for a label is shortened and gets a digest.
+// TokenLabel is the value of api.LabelTokenPool on the bootstrap tokens of a pool: its
+// NamespacedKeyOrName. A name that is too long for a label is shortened and gets a digest.
 func TokenLabel(pool types.NamespacedName) string {
 	key := NamespacedKeyOrName(pool)
 	if len(key) <= maxLabelValue {

@@ -230,10 +230,10 @@ func GenerationsFromArchivedRecord(record metav1.Object) []Generation {
 	return out
 }
 
-// ForMachine returns the generation whose documents a machine received: the one that its pool
-// had when the machine was created, or the first one after that, because a machine without
-// documents waits. Machines receive only documents of the revision of their MachineSet
-// (contract: section 12.1), so a generation that ended under an earlier one does not count.
+// ForMachine returns the generation whose documents a machine received: the one that its pool had
+// when the machine was created, or the first one after that, because a machine without documents
+// waits. Machines receive only documents of the revision of their MachineSet, so a generation that
+// ended under an earlier one does not count.
 func (t Timeline) ForMachine(created time.Time, revision string) (Generation, bool) {
 	for i, g := range t {
 		if i == len(t)-1 || g.Until.After(created) && !IsOlderRevision(g.Revision, revision) {

@@ -14,9 +14,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// dimensionsWithBranches returns the dimensions of a profile's pools, with values for what its
-// conditions ask for by name: versions of the kubelet, feature gates, downloads.
-func dimensionsWithBranches(doc profile.Document, branches []render.Branch) []matrix.Dimension {
+// dimensionsForConditions returns the dimensions of a profile's pools, with values for what the
+// conditions of its branches compare with by name: versions of the kubelet, feature gates, downloads.
+func dimensionsForConditions(doc profile.Document, branches []render.Branch) []matrix.Dimension {
 	dims := matrix.Dimensions(doc)
 	add := func(dimension string, v matrix.Value) {
 		i := slices.IndexFunc(dims, func(d matrix.Dimension) bool { return d.Name == dimension })
@@ -251,15 +251,15 @@ func (r *profileRun) unreachableReason(i int) string {
 	if slices.Contains(b.Reads, "CloudProviderName") && !b.Else && len(b.Literals) > 0 {
 		return fmt.Sprintf("no provider in the profile's supportedCloudProviders makes it true: it compares with %s", quoteAll(b.Literals))
 	}
-	held := "holds"
+	verb := "holds"
 	if b.Else {
-		held = "fails"
+		verb = "fails"
 	}
 	if slices.Contains(b.Reads, "KubeVersion") {
 		k := matrix.Kubelets()
-		return fmt.Sprintf("the condition never %s with a supported kubelet, %s to %s", held, k[0][:4], k[len(k)-1][:4])
+		return fmt.Sprintf("the condition never %s with a supported kubelet, %s to %s", verb, k[0][:4], k[len(k)-1][:4])
 	}
-	return fmt.Sprintf("the condition never %s in %d combinations of pools and settings", held, len(r.rows))
+	return fmt.Sprintf("the condition never %s in %d combinations of pools and settings", verb, len(r.rows))
 }
 
 // defineExecuted reports whether the define that contains a branch was executed, judged by
@@ -280,12 +280,12 @@ func quoteAll(list []string) string {
 
 // finding is a note about a branch.
 func (b Branch) finding() Finding {
-	way := "the branch"
+	branch := "the branch"
 	if b.Else {
-		way = "the other branch"
+		branch = "the other branch"
 	}
 	return Finding{
 		Rule: RuleBranch, Severity: SeverityNote, Path: b.Path, Line: b.Line, Profile: b.Profile, Version: b.Version, Field: b.Field, File: b.File,
-		Message: fmt.Sprintf("%s of {{ %s }} was not checked: %s", way, b.Condition, b.Reason),
+		Message: fmt.Sprintf("%s of {{ %s }} was not checked: %s", branch, b.Condition, b.Reason),
 	}
 }

@@ -25,7 +25,7 @@ func (l *Linter) checkContents(ctx context.Context, r *profileRun) ([]Finding, e
 		group.Go(func() error {
 			t := texts[i].text
 			t.Example = r.describeFirstRow(texts[i].rows)
-			r.watch.runWithinLimit(ctx, skippedText, func(ctx context.Context) func() {
+			r.budget.runWithinLimit(ctx, skippedText, func(ctx context.Context) func() {
 				var all []Finding
 				for _, check := range checks {
 					all = append(all, check(ctx, t)...)
@@ -43,7 +43,7 @@ func (l *Linter) checkContents(ctx context.Context, r *profileRun) ([]Finding, e
 		all[i] = t.text
 	}
 	for _, check := range l.TextsChecks {
-		r.watch.runWithinLimit(ctx, skippedTexts, func(ctx context.Context) func() {
+		r.budget.runWithinLimit(ctx, skippedTexts, func(ctx context.Context) func() {
 			more := check(ctx, all)
 			return func() {
 				for i := range more {

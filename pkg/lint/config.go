@@ -181,23 +181,23 @@ func unknownRule(name string) string {
 // Apply sets the severities of the file and removes the findings that it suppresses. Findings
 // of RuleIncomplete remain unchanged. The date today is compared with "until". Relative
 // converts the path of a finding to one relative to the file's folder.
-func (c *Config) Apply(findings []Finding, today time.Time, relative func(path string) string) (kept []Finding, suppressed []Suppressed) {
-	kept, suppressed, used := c.suppress(findings, today, relative)
-	return SortAndCompact(append(kept, c.staleSuppressions(used, today)...)), suppressed
+func (c *Config) Apply(findings []Finding, today time.Time, relative func(path string) string) (remaining []Finding, suppressed []Suppressed) {
+	remaining, suppressed, used := c.suppress(findings, today, relative)
+	return SortAndCompact(append(remaining, c.staleSuppressions(used, today)...)), suppressed
 }
 
 // Filter is Apply for a part of the findings: it does not report what no finding of them needs.
 func (c *Config) Filter(findings []Finding, today time.Time, relative func(path string) string) []Finding {
-	kept, _, _ := c.suppress(findings, today, relative)
-	return kept
+	remaining, _, _ := c.suppress(findings, today, relative)
+	return remaining
 }
 
 // suppress also returns which suppressions match a finding.
-func (c *Config) suppress(findings []Finding, today time.Time, relative func(path string) string) (kept []Finding, suppressed []Suppressed, used []bool) {
+func (c *Config) suppress(findings []Finding, today time.Time, relative func(path string) string) (remaining []Finding, suppressed []Suppressed, used []bool) {
 	used = make([]bool, len(c.Lint.Suppress))
 	for _, f := range findings {
 		if f.Rule == RuleIncomplete {
-			kept = append(kept, f) // an unchecked file cannot be accepted
+			remaining = append(remaining, f) // an unchecked file cannot be accepted
 			continue
 		}
 		if s, ok := c.Lint.Severity[f.Rule]; ok {
@@ -214,12 +214,12 @@ func (c *Config) suppress(findings []Finding, today time.Time, relative func(pat
 			}
 		}
 		if accepted < 0 {
-			kept = append(kept, f)
+			remaining = append(remaining, f)
 			continue
 		}
 		suppressed = append(suppressed, Suppressed{Finding: f, Justification: c.Lint.Suppress[accepted].Reason})
 	}
-	return kept, suppressed, used
+	return remaining, suppressed, used
 }
 
 // staleSuppressions returns findings about suppressions that are expired or match no finding.

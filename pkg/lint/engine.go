@@ -64,19 +64,19 @@ func (l *Linter) Run(ctx context.Context, files []File) (*Report, error) {
 		return nil, err
 	}
 	r.add(findDuplicateVersions(r.Documents)...)
-	watches := l.newTimeBudgets(r.Documents)
-	runs := l.checkProfiles(ctx, r, watches)
+	budgets := l.newTimeBudgets(r.Documents)
+	runs := l.checkProfiles(ctx, r, budgets)
 	sorted := func() []Finding {
 		return SortAndCompact(dropBaseFindings(overlays.relocateOrDropFindings(slices.Clone(r.Findings), r.Documents), r.Documents))
 	}
 	unfinished := overlays.possibleFindingFiles(r.Documents)
 	reported := 0
-	for _, file := range slices.Sorted(maps.Keys(watches)) {
-		own := slices.DeleteFunc(slices.Clone(runs), func(run *profileRun) bool { return run.doc.Path != file })
-		if err := renderAll(ctx, own); err != nil {
+	for _, file := range slices.Sorted(maps.Keys(budgets)) {
+		fileRuns := slices.DeleteFunc(slices.Clone(runs), func(run *profileRun) bool { return run.doc.Path != file })
+		if err := renderAll(ctx, fileRuns); err != nil {
 			return nil, err
 		}
-		for _, run := range own {
+		for _, run := range fileRuns {
 			found, err := l.checkContents(ctx, run)
 			if err != nil {
 				return nil, err
@@ -84,7 +84,7 @@ func (l *Linter) Run(ctx context.Context, files []File) (*Report, error) {
 			r.add(found...)
 			r.addRun(run)
 		}
-		r.add(watches[file].incompleteFindings()...)
+		r.add(budgets[file].incompleteFindings()...)
 		delete(unfinished, file)
 		if l.Found == nil {
 			continue
@@ -148,21 +148,21 @@ func (l *Linter) newTimeBudgets(docs []profile.Document) map[string]*timeBudget 
 
 // checkProfiles checks each profile as it is written in its file, and prepares the renderings of
 // those that are valid.
-func (l *Linter) checkProfiles(ctx context.Context, r *Report, watches map[string]*timeBudget) []*profileRun {
+func (l *Linter) checkProfiles(ctx context.Context, r *Report, budgets map[string]*timeBudget) []*profileRun {
 	engine := render.NewEngine()
 	var runs []*profileRun
 	for _, doc := range r.Documents {
-		watch := watches[doc.Path]
+		budget := budgets[doc.Path]
 		for _, check := range l.ProfileChecks {
-			watch.runWithinLimit(ctx, skippedCheck, func(ctx context.Context) func() {
+			budget.runWithinLimit(ctx, skippedCheck, func(ctx context.Context) func() {
 				found := check(ctx, doc)
 				return func() { r.add(found...) }
 			})
 		}
 		var run *profileRun
-		watch.runWithinLimit(ctx, skippedProfile, func(context.Context) func() {
+		budget.runWithinLimit(ctx, skippedProfile, func(context.Context) func() {
 			found, renders := checkProfile(engine, doc)
-			made := newRun(doc, watch, renders)
+			made := newRun(doc, budget, renders)
 			return func() {
 				r.add(found...)
 				run = made
@@ -184,7 +184,7 @@ func (l *Linter) checkProfiles(ctx context.Context, r *Report, watches map[strin
 func (r *Report) addRun(run *profileRun) {
 	r.add(run.renderFindings()...)
 	unexecuted := run.unexecutedBranches()
-	if !run.watch.isComplete() {
+	if !run.budget.isComplete() {
 		unexecuted = nil // a branch can be unreached because of a skipped rendering
 	}
 	for _, b := range unexecuted {

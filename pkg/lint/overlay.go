@@ -185,7 +185,7 @@ func (o overlays) newerBaseFindings(ctx context.Context, ov profile.Overlay) ([]
 
 // displayPath returns the path of a file with a text of a profile in the form that findings have.
 func (o overlays) displayPath(doc profile.Document, file string) string {
-	if _, given := o.files[file]; given {
+	if _, linted := o.files[file]; linted {
 		return file
 	}
 	f := o.files[doc.Path]
@@ -248,21 +248,21 @@ func dropBaseFindings(findings []Finding, docs []profile.Document) []Finding {
 		rule, path, message string
 		line                int
 	}
-	own := map[what]bool{}
+	foundInBase := map[what]bool{}
 	home := map[string]string{}
 	for _, d := range docs {
 		home[d.Name+" "+d.Spec.Version] = path.Clean(d.Path)
 	}
 	at := func(f Finding) what { return what{f.Rule, f.Path, f.Message, f.Line} }
-	isOwn := func(f Finding) bool { h, ok := home[f.Profile+" "+f.Version]; return !ok || h == path.Clean(f.Path) }
+	isInProfileFile := func(f Finding) bool { h, ok := home[f.Profile+" "+f.Version]; return !ok || h == path.Clean(f.Path) }
 	for _, f := range findings {
-		if isOwn(f) {
-			own[at(f)] = true
+		if isInProfileFile(f) {
+			foundInBase[at(f)] = true
 		}
 	}
 	var out []Finding
 	for _, f := range findings {
-		if isOwn(f) || !own[at(f)] {
+		if isInProfileFile(f) || !foundInBase[at(f)] {
 			out = append(out, f)
 		}
 	}

@@ -25,8 +25,8 @@ type profileRun struct {
 	doc  profile.Document
 	dims []matrix.Dimension
 	rows [][]int // a value per dimension
-	// watch is of the file.
-	watch *timeBudget
+	// budget is that of the file.
+	budget *timeBudget
 
 	mu       sync.Mutex
 	hits     map[string]*hit
@@ -50,16 +50,16 @@ type textHit struct {
 }
 
 // newRun returns nil for a profile that cannot be rendered.
-func newRun(doc profile.Document, watch *timeBudget, renders bool) *profileRun {
+func newRun(doc profile.Document, budget *timeBudget, renders bool) *profileRun {
 	if !renders {
 		return nil
 	}
 	inspector := render.NewInspector(matrix.Profile(doc, render.Provenance{}))
 	r := &profileRun{
-		doc: doc, watch: watch, branches: slices.Clone(inspector.Branches()),
+		doc: doc, budget: budget, branches: slices.Clone(inspector.Branches()),
 		hits: map[string]*hit{}, contents: map[[sha256.Size]byte]*textHit{}, checked: map[[sha256.Size]byte][]Finding{},
 	}
-	r.dims = dimensionsWithBranches(doc, r.branches)
+	r.dims = dimensionsForConditions(doc, r.branches)
 	for _, s := range []struct {
 		stage  string
 		config *osm.OSPConfig
@@ -87,21 +87,21 @@ func (r *profileRun) restrictDimension(dimension string, isRequested func(name s
 
 // renderRows renders some rows.
 func (r *profileRun) renderRows(ctx context.Context, first, last int) {
-	if r.watch.remainingTime() <= 0 {
+	if r.budget.remainingTime() <= 0 {
 		for range last - first {
-			r.watch.recordSpentAndSkipped(skippedRendering, 0)
+			r.budget.recordSpentAndSkipped(skippedRendering, 0)
 		}
 		return
 	}
 	begin := time.Now()
 	inspector := render.NewInspector(matrix.Profile(r.doc, render.Provenance{}))
-	r.watch.recordSpentAndSkipped("", time.Since(begin))
+	r.budget.recordSpentAndSkipped("", time.Since(begin))
 	for n := first; n < last && ctx.Err() == nil; n++ {
-		if begin := time.Now(); r.watch.remainingTime() > 0 {
+		if begin := time.Now(); r.budget.remainingTime() > 0 {
 			r.renderRow(inspector, n) // takes a second at most
-			r.watch.recordSpentAndSkipped("", time.Since(begin))
+			r.budget.recordSpentAndSkipped("", time.Since(begin))
 		} else {
-			r.watch.recordSpentAndSkipped(skippedRendering, 0)
+			r.budget.recordSpentAndSkipped(skippedRendering, 0)
 		}
 	}
 	r.mu.Lock()
@@ -124,7 +124,7 @@ func (r *profileRun) renderRow(inspector *render.Inspector, n int) {
 		if errors.As(p.Err, &tooLarge) {
 			size = tooLarge.Size
 		}
-		r.addHit(f, size, n)
+		r.recordFinding(f, size, n)
 	}
 	if out == nil {
 		return
@@ -153,11 +153,13 @@ func (r *profileRun) checkCloudInitSchema(in render.Input, stage string, s rende
 		r.mu.Unlock()
 	}
 	for _, f := range findings {
-		r.addHit(f, 0, n)
+		r.recordFinding(f, 0, n)
 	}
 }
 
-func (r *profileRun) addHit(f Finding, size, row int) {
+// recordFinding adds a finding of a rendered row to the equal ones of other rows. size is that of a
+// document that is too large, otherwise 0: the finding with the largest one is reported.
+func (r *profileRun) recordFinding(f Finding, size, row int) {
 	message := f.Message
 	if size > 0 {
 		message = r.valueName(row, matrix.Provider) // regardless of the size

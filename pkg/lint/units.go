@@ -184,7 +184,7 @@ func brokenLine(content []byte) int {
 
 // checkSections finds sections that systemd does not read in a unit of this type.
 func (f *unitFileText) checkSections() {
-	own := sectionsOf[path.Ext(f.name)]
+	typeSection := sectionsOf[path.Ext(f.name)]
 	n := 0
 	for line := range strings.Lines(string(f.text.Content)) {
 		n++
@@ -193,12 +193,12 @@ func (f *unitFileText) checkSections() {
 			continue
 		}
 		section := line[1 : len(line)-1]
-		if section == "Unit" || section == "Install" || section == own && own != "" || strings.HasPrefix(section, "X-") {
+		if section == "Unit" || section == "Install" || section == typeSection && typeSection != "" || strings.HasPrefix(section, "X-") {
 			continue
 		}
 		known := []string{"Unit", "Install"}
-		if own != "" {
-			known = append(known, own)
+		if typeSection != "" {
+			known = append(known, typeSection)
 		}
 		f.add(SeverityError, n, "systemd ignores section [%s] in %s: use one of %s", section, f.name, "["+strings.Join(known, "], [")+"]")
 	}

@@ -10,15 +10,15 @@ import (
 // describeRows describes the rendered rows to which a finding applies: the fewest dimensions that
 // distinguish these rows from all others, with their values. It is empty if the finding
 // applies to all rows.
-func (r *profileRun) describeRows(holds map[int]bool) string {
-	if len(holds) == 0 || len(holds) == len(r.rows) {
+func (r *profileRun) describeRows(rowsWithFinding map[int]bool) string {
+	if len(rowsWithFinding) == 0 || len(rowsWithFinding) == len(r.rows) {
 		return ""
 	}
 	// For each dimension, the values that occur in these rows.
 	among := make([][]bool, len(r.dims))
 	for d := range r.dims {
 		among[d] = make([]bool, len(r.dims[d].Values))
-		for row := range holds {
+		for row := range rowsWithFinding {
 			among[d][r.rows[row][d]] = true
 		}
 	}
@@ -32,7 +32,7 @@ func (r *profileRun) describeRows(holds map[int]bool) string {
 			continue
 		}
 		needed[d] = false
-		needed[d] = !r.isDistinguishedBy(holds, among, needed)
+		needed[d] = !r.isDistinguishedBy(rowsWithFinding, among, needed)
 	}
 	var parts []string
 	for d, dim := range r.dims {
@@ -50,11 +50,11 @@ func (r *profileRun) describeRows(holds map[int]bool) string {
 	return strings.Join(parts, ", ")
 }
 
-// isDistinguishedBy reports whether no row outside of holds has, in every needed dimension, one of
+// isDistinguishedBy reports whether no row outside of rowsWithFinding has, in every needed dimension, one of
 // the values in among.
-func (r *profileRun) isDistinguishedBy(holds map[int]bool, among [][]bool, needed []bool) bool {
+func (r *profileRun) isDistinguishedBy(rowsWithFinding map[int]bool, among [][]bool, needed []bool) bool {
 	for n, row := range r.rows {
-		if holds[n] {
+		if rowsWithFinding[n] {
 			continue
 		}
 		other := false

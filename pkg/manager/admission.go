@@ -57,8 +57,8 @@ func newAdmissionManager(opts *Options, deps dependencies) (ctrl.Manager, error)
 	if err != nil {
 		return nil, fmt.Errorf("preparing to serve admission: %w", err)
 	}
-	// The paths of the contract need no reads. The path that checks pools reads what a review
-	// needs, because permission to watch all of it may be missing.
+	// The paths that operating-system-manager has, too, need no reads. The path that checks pools
+	// reads what a review needs, because permission to watch all of it may be missing.
 	live, err := client.New(cfg, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
 	if err != nil {
 		return nil, fmt.Errorf("preparing to read profiles: %w", err)

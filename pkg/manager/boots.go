@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
@@ -18,6 +17,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/verify"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/boots"
@@ -48,9 +48,6 @@ func startBoots(management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options,
 	return func(ctx context.Context, cached cache.Cache) error { return reports.Setup(ctx, mgr, cached) }
 }
 
-// awaitReports is how long commit statuses wait for the BootReports of a cluster that has the kind.
-const awaitReports = 10 * time.Second
-
 // watchReports uses a cache of BootReports that is filled.
 type watchReports func(ctx context.Context, reports cache.Cache) error
 
@@ -70,10 +67,10 @@ func (r *reportReader) get() client.Reader {
 	return nil
 }
 
-// watchBootReports calls watches with a cache of the worker cluster's BootReports, once they can be
-// listed: after an update of the controller alone, the kind is not installed or its permissions
-// are those of an earlier release. Nothing else needs them.
-func watchBootReports(mgr ctrl.Manager, watches ...watchReports) error {
+// watchBootReportsWhenReadable calls starters with a cache of the worker cluster's BootReports, once
+// they can be listed: after an update of the controller alone, the kind is not installed or its
+// permissions are those of an earlier release. Nothing else needs them.
+func watchBootReportsWhenReadable(mgr ctrl.Manager, starters ...watchReports) error {
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		var last string
 		err := wait.PollUntilContextCancel(ctx, installedPoll, true, func(ctx context.Context) (bool, error) {
@@ -87,15 +84,12 @@ func watchBootReports(mgr ctrl.Manager, watches ...watchReports) error {
 		if err != nil {
 			return nil //nolint:nilerr // shutting down while it waited
 		}
-		reports, err := cache.New(mgr.GetConfig(), cache.Options{
-			Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), // managedFields say when a machine reported
+		// managedFields say when a machine reported, so nothing is trimmed.
+		reports, err := kubeclient.AddCache(mgr, mgr, cache.Options{
 			DefaultNamespaces: map[string]cache.Config{api.NamespaceCloudInitSettings: {}},
 		})
-		if err == nil {
-			err = mgr.Add(reports)
-		}
 		if err == nil && reports.WaitForCacheSync(ctx) { // it cannot be read before it is started
-			for _, watch := range watches {
+			for _, watch := range starters {
 				err = errors.Join(err, watch(ctx, reports))
 			}
 		}

@@ -11,7 +11,6 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/dryrun"
@@ -107,12 +106,14 @@ func (opts *Options) newDryRunEnvironment(ctx context.Context, deps dependencies
 	s.onManagement = s.store.NewView("management", mgr.GetClient(), mgr.GetAPIReader(), trimForCache)
 	s.onWorker = s.onManagement
 	if deps.worker != deps.management {
-		if s.worker, err = opts.newDryRunWorkerManager(deps); err != nil {
+		alone := *opts
+		alone.LeaderElect = false // the lease of the management cluster is enough
+		if s.worker, err = alone.newWorkerManager(deps); err != nil {
 			return nil, err
 		}
 		s.onWorker = s.store.NewView("worker", s.worker.GetClient(), s.worker.GetAPIReader(), trimForCache)
 	}
-	if s.dependencies.flux, err = newFluxFetcher(mgr, cfg, opts, s.dependencies.mirrors.Dir); err != nil {
+	if s.dependencies.flux, err = newFluxFetcher(mgr, opts, s.dependencies.mirrors.Dir); err != nil {
 		return nil, err
 	}
 	if s.nodes, err = nodes.Installed(s.worker.GetRESTMapper()); err != nil {
@@ -122,27 +123,6 @@ func (opts *Options) newDryRunEnvironment(ctx context.Context, deps dependencies
 	s.sources.Client, s.sources.Live, s.sources.Recorder = s.onManagement, s.onManagement.Live, s.store
 	s.sources.Fetcher = opts.newFetcher(s.dependencies, s.onManagement, s.onManagement.Live)
 	return s, s.addIndexes(ctx)
-}
-
-// newDryRunWorkerManager returns the manager of a separate worker cluster for a dry run.
-func (opts *Options) newDryRunWorkerManager(deps dependencies) (ctrl.Manager, error) {
-	objects, err := workerCache()
-	if err != nil {
-		return nil, err
-	}
-	alone := *opts
-	alone.LeaderElect = false
-	o, err := managerOptions(&alone, WorkerLeaseName, metav1.NamespaceSystem, cache.Options{
-		DefaultTransform: nodecache.TrimTransform(), ByObject: objects, DefaultWatchErrorHandler: deps.unreadable,
-	})
-	if err != nil {
-		return nil, err
-	}
-	mgr, err := ctrl.NewManager(deps.worker.cluster.config, o)
-	if err != nil {
-		return nil, fmt.Errorf("preparing the worker cluster: %w", err)
-	}
-	return mgr, nil
 }
 
 // addIndexes adds the indexes that controllers use for lists.

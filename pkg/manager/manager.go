@@ -48,8 +48,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// LeaseName is the name in the contract (section 9.8), so that operating-system-manager and
-// this controller never write at the same time.
+// LeaseName is the name that operating-system-manager uses, so that it and this controller never write
+// at the same time.
 const LeaseName = "operating-system-manager"
 
 // Timing of leases: three times the defaults of controller-runtime, whose 10 seconds would
@@ -162,14 +162,14 @@ func newConfiguredManager(ctx context.Context, opts *Options, deps dependencies)
 	}
 	if opts.RegistrySecret.Name != "" {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: opts.RegistrySecret.Namespace, Name: opts.RegistrySecret.Name}}
-		if deps.registry, err = cacheOfOne(mgr, cfg, secret, cache.TransformStripManagedFields()); err != nil {
+		if deps.registry, err = cacheOfOne(mgr, secret, cache.TransformStripManagedFields()); err != nil {
 			return nil, err
 		}
 	}
 	if err := addLeaseReporter(mgr, opts, types.NamespacedName{Namespace: opts.Namespace, Name: opts.Shard.LeaseName(LeaseName)}); err != nil {
 		return nil, err
 	}
-	if deps.flux, err = newFluxFetcher(mgr, cfg, opts, deps.mirrors.Dir); err != nil {
+	if deps.flux, err = newFluxFetcher(mgr, opts, deps.mirrors.Dir); err != nil {
 		return nil, err
 	}
 	// KubeOne and KKP have one cluster, and the controller in kube-system.
@@ -209,10 +209,10 @@ func (opts *Options) rejectOSMConflict(ctx context.Context, cfg *rest.Config) er
 // newManager creates the manager of the management cluster. With a separate worker cluster,
 // its cache contains nothing outside --namespace except profiles that pools can use.
 func newManager(cfg *rest.Config, opts *Options, deps dependencies, lease string) (ctrl.Manager, error) {
-	own := map[string]cache.Config{opts.Namespace: {}}
+	namespaceOnly := map[string]cache.Config{opts.Namespace: {}}
 	caches := cache.Options{
 		DefaultTransform:  nodecache.TrimTransform(),
-		DefaultNamespaces: own,
+		DefaultNamespaces: namespaceOnly,
 		ByObject:          map[client.Object]cache.ByObject{},
 	}
 	if deps.management == deps.worker {
@@ -378,15 +378,11 @@ func (opts *Options) newFetcher(deps dependencies, cached, live client.Reader) *
 
 // newFluxFetcher returns a reader of Flux's objects. Its cache starts a watch when a source first
 // names an object, so Flux need not be installed.
-func newFluxFetcher(mgr ctrl.Manager, cfg *rest.Config, opts *Options, dir string) (*fetcher.Flux, error) {
-	c, err := cache.New(cfg, cache.Options{
-		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
+func newFluxFetcher(mgr ctrl.Manager, opts *Options, dir string) (*fetcher.Flux, error) {
+	c, err := kubeclient.AddCache(mgr, mgr, cache.Options{
 		DefaultTransform:  cache.TransformStripManagedFields(),
 		DefaultNamespaces: map[string]cache.Config{opts.Namespace: {}},
 	})
-	if err == nil {
-		err = mgr.Add(c)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("preparing to watch objects of Flux: %w", err)
 	}
@@ -431,10 +427,9 @@ func newMirrorSweeper(mirrors *source.Mirrors) manager.RunnableFunc {
 
 // cacheOfOne watches the object with one name, so that a permission for this name is
 // sufficient.
-func cacheOfOne(mgr ctrl.Manager, cfg *rest.Config, obj client.Object, trim toolscache.TransformFunc) (cache.Cache, error) {
+func cacheOfOne(mgr ctrl.Manager, obj client.Object, trim toolscache.TransformFunc) (cache.Cache, error) {
 	namespace, name := obj.GetNamespace(), obj.GetName()
-	c, err := cache.New(cfg, cache.Options{
-		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
+	c, err := kubeclient.AddCache(mgr, mgr, cache.Options{
 		ByObject: map[client.Object]cache.ByObject{
 			obj: {
 				Namespaces: map[string]cache.Config{namespace: {FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name)}},
@@ -443,9 +438,6 @@ func cacheOfOne(mgr ctrl.Manager, cfg *rest.Config, obj client.Object, trim tool
 		},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("watching %T %s/%s: %w", obj, namespace, name, err)
-	}
-	if err := mgr.Add(c); err != nil {
 		return nil, fmt.Errorf("watching %T %s/%s: %w", obj, namespace, name, err)
 	}
 	return c, nil

@@ -41,7 +41,7 @@ func newProfilesOnlyManager(opts *Options, deps dependencies) (ctrl.Manager, err
 	if _, err := mgr.GetRESTMapper().RESTMapping(kind, osm.GroupVersion.Version); err != nil {
 		return nil, fmt.Errorf("--profiles-only=%s: looking up the kind %s: %w: start the controller in a seed, where KKP installs this kind", ProfilesCOSP, kind.Kind, err)
 	}
-	if deps.flux, err = newFluxFetcher(mgr, cfg, opts, deps.mirrors.Dir); err != nil {
+	if deps.flux, err = newFluxFetcher(mgr, opts, deps.mirrors.Dir); err != nil {
 		return nil, err
 	}
 	sources, err := prepareSourceReconciler(mgr, opts, deps)

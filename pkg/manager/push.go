@@ -26,9 +26,8 @@ func addPush(mgr ctrl.Manager, opts *Options, sources *profilesource.Reconciler)
 		sources.Recorder = notify.Recorder{EventRecorder: sources.Recorder, Sender: sender, Instance: instance}
 	}
 	statuses := &commitstatus.Statuses{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: sources.Recorder, Remote: sources.Fetcher.NewRemote,
+		Client: mgr.GetClient(), Namespace: opts.Namespace, Live: mgr.GetAPIReader(), Recorder: sources.Recorder, Remote: sources.Fetcher.NewRemote,
 		Cluster: opts.Push.ClusterName, AllowedCIDRs: opts.GitAllowedCIDRs, AllowInsecure: opts.AllowInsecureGit,
-		AwaitReports: awaitReports,
 	}
 	if sources.Pools != nil {
 		statuses.Pools = sources.Pools.Reader

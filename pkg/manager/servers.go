@@ -2,7 +2,6 @@ package manager
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -94,8 +93,8 @@ func (opts *Options) newServers(management, worker *clusterState) ([]func(contex
 		add(flag, address, server.Start)
 		return nil
 	}
-	probe := func(flag, address string, of *clusterState, note ...*clusterState) {
-		add(flag, address, func(ctx context.Context) error { return serveProbe(ctx, address, of, note) })
+	probe := func(flag, address string, of *clusterState, alsoReported ...*clusterState) {
+		add(flag, address, func(ctx context.Context) error { return serveProbe(ctx, address, of, alsoReported) })
 	}
 	if err := measure("metrics-address", opts.MetricsAddress); err != nil {
 		return nil, err
@@ -105,15 +104,15 @@ func (opts *Options) newServers(management, worker *clusterState) ([]func(contex
 			return nil, err
 		}
 	}
-	var note []*clusterState
+	var alsoReported []*clusterState
 	if management != worker {
 		// The state of the worker cluster does not fail the probe: Git and webhooks work without
 		// it.
-		note = []*clusterState{worker}
+		alsoReported = []*clusterState{worker}
 	}
-	probe("health-probe-address", opts.HealthAddress, management, note...)
+	probe("health-probe-address", opts.HealthAddress, management, alsoReported...)
 	if opts.SecondHealthAddress != opts.HealthAddress {
-		probe("health-probe-bind-address", opts.SecondHealthAddress, management, note...)
+		probe("health-probe-bind-address", opts.SecondHealthAddress, management, alsoReported...)
 	}
 	if management == worker {
 		return out, nil
@@ -136,8 +135,8 @@ func newMetrics(c clusters) (*metrics.Metrics, error) {
 }
 
 // serveProbe serves /healthz, which succeeds as long as the process runs, and /readyz,
-// which reports the problems of a part, and of others as a note.
-func serveProbe(ctx context.Context, address string, of *clusterState, note []*clusterState) error {
+// which fails for the problems of one cluster, and also reports those of others.
+func serveProbe(ctx context.Context, address string, of *clusterState, alsoReported []*clusterState) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
@@ -145,7 +144,7 @@ func serveProbe(ctx context.Context, address string, of *clusterState, note []*c
 		err := of.ready(r.Context())
 		writeState(&text, "-", of, err)
 		well := err == nil
-		for _, other := range note {
+		for _, other := range alsoReported {
 			err := other.ready(r.Context())
 			writeState(&text, "!", other, err)
 			well = well && err == nil
@@ -167,12 +166,7 @@ func serveProbe(ctx context.Context, address string, of *clusterState, note []*c
 	if err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
-	defer stop()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return listen.Serve(ctx, server, listener, 0)
 }
 
 // writeState formats the state of a part: "+" and ok, or a mark and the reason.

@@ -85,8 +85,7 @@ func readCertificates(flag, file string) (string, error) {
 	}
 }
 
-// clusterCA finds the CA that nodes trust for the API server if no flag names one
-// (contract: section 11.1).
+// clusterCA finds the CA that nodes trust for the API server if no flag names one.
 func (opts *Options) clusterCA(cfg *rest.Config) (string, error) {
 	flag, file := "kubeconfig", opts.Kubeconfig
 	if opts.WorkerKubeconfig != "" {

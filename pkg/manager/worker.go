@@ -31,8 +31,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rollout"
 )
 
-// WorkerLeaseName is the name in the contract (section 9.8), like LeaseName. Its namespace
-// is kube-system of the worker cluster.
+// WorkerLeaseName is the name that operating-system-manager uses, like LeaseName. Its namespace is
+// kube-system of the worker cluster.
 const WorkerLeaseName = "operating-system-manager-worker-manager"
 
 // followEvery is the interval at which a replica that does not lead checks the worker
@@ -65,7 +65,7 @@ func workerCache() (map[client.Object]cache.ByObject, error) {
 // addWorkerControllers adds the pool controller to the manager of the worker cluster.
 func addWorkerControllers(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, deps dependencies) error {
 	info := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: "cluster-info"}}
-	clusterInfo, err := cacheOfOne(mgr, mgr.GetConfig(), info, pools.TrimClusterInfo)
+	clusterInfo, err := cacheOfOne(mgr, info, pools.TrimClusterInfo)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func addWorkerControllers(ctx context.Context, management ctrlcluster.Cluster, m
 	if err != nil {
 		return err
 	}
-	if err := watchBootReports(mgr, rollouts, deps.statuses.WatchBootReports, deps.reports.store, startBoots(management, mgr, opts, deps)); err != nil {
+	if err := watchBootReportsWhenReadable(mgr, rollouts, deps.statuses.WatchBootReports, deps.reports.store, startBoots(management, mgr, opts, deps)); err != nil {
 		return err
 	}
 	if !opts.Shard.IncludesUnlabeled() {
@@ -154,7 +154,7 @@ func addWorker(mgr ctrl.Manager, opts *Options, deps dependencies) error {
 		deps.worker.working.Lock()
 		defer deps.worker.working.Unlock()
 		deps.worker.waits.Store(nil)
-		worker, err := deps.worker.createManagerWithRetry(ctx, func() (ctrl.Manager, error) { return newWorkerManager(ctx, mgr, opts, deps) })
+		worker, err := deps.worker.createManagerWithRetry(ctx, func() (ctrl.Manager, error) { return newConfiguredWorkerManager(ctx, mgr, opts, deps) })
 		if err != nil {
 			return nil // shutting down before the start
 		}
@@ -199,7 +199,8 @@ func (p *clusterState) createManagerWithRetry(ctx context.Context, attempt func(
 	return out, err
 }
 
-func newWorkerManager(ctx context.Context, management ctrl.Manager, opts *Options, deps dependencies) (ctrl.Manager, error) {
+// newWorkerManager creates the manager of a separate worker cluster, without controllers.
+func (opts *Options) newWorkerManager(deps dependencies) (ctrl.Manager, error) {
 	objects, err := workerCache()
 	if err != nil {
 		return nil, err
@@ -212,7 +213,17 @@ func newWorkerManager(ctx context.Context, management ctrl.Manager, opts *Option
 	}
 	mgr, err := ctrl.NewManager(deps.worker.cluster.config, o)
 	if err != nil {
-		return nil, fmt.Errorf("preparing to work: %w", err)
+		return nil, fmt.Errorf("preparing the worker cluster: %w", err)
+	}
+	return mgr, nil
+}
+
+// newConfiguredWorkerManager creates the manager of a separate worker cluster with everything that it
+// runs.
+func newConfiguredWorkerManager(ctx context.Context, management ctrl.Manager, opts *Options, deps dependencies) (ctrl.Manager, error) {
+	mgr, err := opts.newWorkerManager(deps)
+	if err != nil {
+		return nil, err
 	}
 	if deps.webhooks != nil { // MachineDeployments are reviewed there
 		if err := deps.webhooks.PublishBundles(mgr, mgr); err != nil {

@@ -289,64 +289,64 @@ func (f *fileDecoder) newProblemReporter(lines strictyaml.Lines) reportProblem {
 }
 
 // validateName validates the name and version of a profile.
-func validateName(say reportProblem, name, number string) {
+func validateName(report reportProblem, name, number string) {
 	if name != "" {
 		for _, msg := range validation.IsDNS1123Subdomain(name) {
-			say("metadata.name", "invalid object name %q: %s", name, msg)
+			report("metadata.name", "invalid object name %q: %s", name, msg)
 		}
 		if len(name) > validation.LabelValueMaxLength {
-			say("metadata.name", "has %d characters; it is used as a label value, which can have %d: shorten it", len(name), validation.LabelValueMaxLength)
+			report("metadata.name", "has %d characters; it is used as a label value, which can have %d: shorten it", len(name), validation.LabelValueMaxLength)
 		}
 	}
 	if number != "" {
 		if _, err := version.Parse(number); err != nil {
-			say("spec.version", "%v", err)
+			report("spec.version", "%v", err)
 		} else if n := len(name) + 1 + 7 + len(number); n > validation.DNS1123SubdomainMaxLength {
-			say("spec.version", "name and version result in an object name of %d characters, and at most %d are allowed: shorten one of them", n, validation.DNS1123SubdomainMaxLength)
+			report("spec.version", "name and version result in an object name of %d characters, and at most %d are allowed: shorten one of them", n, validation.DNS1123SubdomainMaxLength)
 		}
 	}
 }
 
 // validate checks what the types cannot express.
 func (f *fileDecoder) validate(lines strictyaml.Lines, obj *manifest) {
-	say := f.newProblemReporter(lines)
-	validateName(say, obj.Metadata.Name, obj.Spec.Version)
+	report := f.newProblemReporter(lines)
+	validateName(report, obj.Metadata.Name, obj.Spec.Version)
 	stages := []struct {
 		field string
 		cfg   osm.OSPConfig
 	}{{"spec.bootstrapConfig", obj.Spec.BootstrapConfig}, {"spec.provisioningConfig", obj.Spec.ProvisioningConfig}}
 	for _, s := range stages {
-		validateFiles(say, s.field+".files", s.cfg.Files)
+		validateFiles(report, s.field+".files", s.cfg.Files)
 		for i, rt := range s.cfg.SupportedContainerRuntimes {
-			validateFiles(say, fmt.Sprintf("%s.supportedContainerRuntimes[%d].files", s.field, i), rt.Files)
+			validateFiles(report, fmt.Sprintf("%s.supportedContainerRuntimes[%d].files", s.field, i), rt.Files)
 		}
 	}
 }
 
-func validateFiles(say reportProblem, field string, files []osm.File) {
+func validateFiles(report reportProblem, field string, files []osm.File) {
 	for i, file := range files {
 		at := fmt.Sprintf("%s[%d]", field, i)
-		requirePath(say, at, file.Path)
-		requireInlineContent(say, at, &file.Content)
-		validateMode(say, at, file.Permissions)
+		requirePath(report, at, file.Path)
+		requireInlineContent(report, at, &file.Content)
+		validateMode(report, at, file.Permissions)
 	}
 }
 
-func requirePath(say reportProblem, at, path string) {
+func requirePath(report reportProblem, at, path string) {
 	if path == "" {
-		say(at+".path", "is empty: set the path of the file on the node")
+		report(at+".path", "is empty: set the path of the file on the node")
 	}
 }
 
-func requireInlineContent(say reportProblem, at string, content *osm.FileContent) {
+func requireInlineContent(report reportProblem, at string, content *osm.FileContent) {
 	if content.Inline == nil {
-		say(at+".content", "has no inline: set content.inline.data")
+		report(at+".content", "has no inline: set content.inline.data")
 	}
 }
 
-func validateMode(say reportProblem, at string, p int32) {
+func validateMode(report reportProblem, at string, p int32) {
 	if p < 0 || p > 7777 || strings.ContainsAny(strconv.Itoa(int(p)), "89") {
-		say(at+".permissions", "invalid file mode %d: write octal digits, from 0 to 7777", p)
+		report(at+".permissions", "invalid file mode %d: write octal digits, from 0 to 7777", p)
 	}
 }
 

@@ -50,22 +50,22 @@ func (f *fileDecoder) decodeOverlay(root *yaml.Node, in *Contents) {
 
 // validateOverlay checks what the types cannot express and what does not need the base.
 func (f *fileDecoder) validateOverlay(lines strictyaml.Lines, obj *api.ProfileOverlay) {
-	say := f.newProblemReporter(lines)
+	report := f.newProblemReporter(lines)
 	spec := &obj.Spec
-	validateName(say, obj.Metadata.Name, spec.Version)
+	validateName(report, obj.Metadata.Name, spec.Version)
 	if v := spec.From.Version; v != "" {
 		if _, err := version.Parse(v); err != nil {
-			say("spec.from.version", "%v: name exactly one version of the base", err)
+			report("spec.from.version", "%v: name exactly one version of the base", err)
 		}
 	}
 	if d := spec.From.Digest; d != "" && !wellFormedDigest.MatchString(d) {
-		say("spec.from.digest", "is %q: write %q and 64 hex digits, as in the annotation gitops.k8c.io/digest of the base", redact.ShortenWithCount(d, strictyaml.MaxFieldBytes), digestRecipe)
+		report("spec.from.digest", "is %q: write %q and 64 hex digits, as in the annotation gitops.k8c.io/digest of the base", redact.ShortenWithCount(d, strictyaml.MaxFieldBytes), digestRecipe)
 	}
 	if spec.From.Profile == obj.Metadata.Name && spec.From.Version == spec.Version && spec.Version != "" {
-		say("spec.from", "is the overlay itself, %q %s: name another profile, or an earlier version", spec.From.Profile, spec.From.Version)
+		report("spec.from", "is the overlay itself, %q %s: name another profile, or an earlier version", spec.From.Profile, spec.From.Version)
 	}
 	if p := spec.SupportedCloudProviders; p != nil {
-		once := uniqueNames{report: say}
+		once := uniqueNames{report: report}
 		for i, a := range p.Add {
 			once.checkUnique(strictyaml.Element("spec.supportedCloudProviders.add", i)+".name", string(a.Name))
 		}
@@ -73,46 +73,46 @@ func (f *fileDecoder) validateOverlay(lines strictyaml.Lines, obj *api.ProfileOv
 			once.checkUnique(strictyaml.Element("spec.supportedCloudProviders.remove", i), string(r))
 		}
 	}
-	validateStage(say, "spec.bootstrapConfig", spec.BootstrapConfig)
-	validateStage(say, "spec.provisioningConfig", spec.ProvisioningConfig)
+	validateStage(report, "spec.bootstrapConfig", spec.BootstrapConfig)
+	validateStage(report, "spec.provisioningConfig", spec.ProvisioningConfig)
 }
 
-func validateStage(say reportProblem, field string, stage *api.StagePatches) {
+func validateStage(report reportProblem, field string, stage *api.StagePatches) {
 	if stage == nil {
 		return
 	}
-	validateFilePatches(say, field+".files", stage.Files)
-	validateTemplates(say, field+".templates", stage.Templates)
-	validateUnits(say, field+".units", stage.Units)
-	validateModules(say, field+".modules", stage.CloudInitModules)
-	runtimes := uniqueNames{report: say}
+	validateFilePatches(report, field+".files", stage.Files)
+	validateTemplates(report, field+".templates", stage.Templates)
+	validateUnits(report, field+".units", stage.Units)
+	validateModules(report, field+".modules", stage.CloudInitModules)
+	runtimes := uniqueNames{report: report}
 	for i, rt := range stage.SupportedContainerRuntimes {
 		f := strictyaml.Element(field+".supportedContainerRuntimes", i)
 		runtimes.checkUnique(f+".name", string(rt.Name))
-		validateFilePatches(say, f+".files", rt.Files)
-		validateTemplates(say, f+".templates", rt.Templates)
+		validateFilePatches(report, f+".files", rt.Files)
+		validateTemplates(report, f+".templates", rt.Templates)
 	}
 }
 
-func validateFilePatches(say reportProblem, field string, p *api.FilePatches) {
+func validateFilePatches(report reportProblem, field string, p *api.FilePatches) {
 	if p == nil {
 		return
 	}
-	once := uniqueNames{report: say}
-	validateFiles(say, field+".add", p.Add)
+	once := uniqueNames{report: report}
+	validateFiles(report, field+".add", p.Add)
 	for i, a := range p.Add {
 		once.checkUnique(strictyaml.Element(field+".add", i)+".path", a.Path)
 	}
 	for i, r := range p.Replace {
 		f := strictyaml.Element(field+".replace", i)
 		once.checkUnique(f+".path", r.Path)
-		requirePath(say, f, r.Path)
-		validateMode(say, f, r.Permissions)
+		requirePath(report, f, r.Path)
+		validateMode(report, f, r.Permissions)
 		switch {
 		case r.Content != nil:
-			requireInlineContent(say, f, r.Content)
+			requireInlineContent(report, f, r.Content)
 		case r.Permissions == 0:
-			say(f, "replaces nothing: set content, permissions, or both")
+			report(f, "replaces nothing: set content, permissions, or both")
 		}
 	}
 	for i, r := range p.Remove {
@@ -120,18 +120,18 @@ func validateFilePatches(say reportProblem, field string, p *api.FilePatches) {
 	}
 }
 
-func validateUnits(say reportProblem, field string, p *api.UnitPatches) {
+func validateUnits(report reportProblem, field string, p *api.UnitPatches) {
 	if p == nil {
 		return
 	}
-	once := uniqueNames{report: say}
+	once := uniqueNames{report: report}
 	for i, u := range p.Add {
 		once.checkUnique(strictyaml.Element(field+".add", i)+".name", u.Name)
 	}
 	for i, u := range p.Replace {
 		once.checkUnique(strictyaml.Element(field+".replace", i)+".name", u.Name)
 		if u.Enable == nil && u.Mask == nil && u.Content == nil && u.DropIns == nil {
-			say(strictyaml.Element(field+".replace", i), "replaces nothing: set enable, mask, content or dropIns")
+			report(strictyaml.Element(field+".replace", i), "replaces nothing: set enable, mask, content or dropIns")
 		}
 	}
 	for i, r := range p.Remove {
@@ -139,11 +139,11 @@ func validateUnits(say reportProblem, field string, p *api.UnitPatches) {
 	}
 }
 
-func validateTemplates(say reportProblem, field string, p *api.TemplatePatches) {
+func validateTemplates(report reportProblem, field string, p *api.TemplatePatches) {
 	if p == nil {
 		return
 	}
-	once := uniqueNames{report: say}
+	once := uniqueNames{report: report}
 	for _, name := range slices.Sorted(maps.Keys(p.Add)) {
 		once.checkUnique(field+".add["+name+"]", name)
 	}
@@ -155,11 +155,11 @@ func validateTemplates(say reportProblem, field string, p *api.TemplatePatches) 
 	}
 }
 
-func validateModules(say reportProblem, field string, p *api.ModulePatches) {
+func validateModules(report reportProblem, field string, p *api.ModulePatches) {
 	if p == nil {
 		return
 	}
-	once := uniqueNames{report: say}
+	once := uniqueNames{report: report}
 	for _, k := range cloudinit.Modules {
 		for _, part := range []struct {
 			name string

@@ -39,7 +39,7 @@ func parseYAML(t testing.TB, doc string) map[string]any {
 	return m
 }
 
-// The contract's minimal vector, and what the provider changes (7.3).
+// The smallest document of operating-system-manager, and the keys that depend on the provider.
 func TestCloudConfigWrapper(t *testing.T) {
 	const ssh = "ssh_pwauth: false\n"
 	upgrade := OperatingSystemSpec{DistUpgradeOnBoot: true}

@@ -29,12 +29,12 @@ const (
 func CloudConfigEnvironmentNames() []string { return cloudprovider.ConfigEnvironmentNames() }
 
 // WithCloudConfig returns the pool with the configuration of the cloud provider that its
-// kubelets use. The configuration is empty, and neither the cloudProviderSpec nor the facts are
+// kubelets use. The configuration is empty, and neither the cloudProviderSpec nor the values are
 // read, for a kubelet from 1.29 on, with an external cloud provider, and if the pool overwrites
 // the configuration. md is the MachineDeployment that the pool was decoded from. The error is
 // an *InvalidError that names every field to change.
-func (p Pool) WithCloudConfig(md *cluster.MachineDeployment, s Settings, facts cloudprovider.ClusterValues) (Pool, error) {
-	text, _, problems := p.makeCloudConfig(md, s, facts)
+func (p Pool) WithCloudConfig(md *cluster.MachineDeployment, s Settings, values cloudprovider.ClusterValues) (Pool, error) {
+	text, _, problems := p.makeCloudConfig(md, s, values)
 	for _, problem := range problems {
 		problem.Pool = p.key()
 	}
@@ -48,12 +48,12 @@ func (p Pool) WithCloudConfig(md *cluster.MachineDeployment, s Settings, facts c
 // CloudConfigRefs returns the references to read for WithCloudConfig, in order and without
 // duplicates. For most pools there are none.
 func (p Pool) CloudConfigRefs(md *cluster.MachineDeployment, s Settings) []cloudprovider.ConfigVarRef {
-	_, refs, _ := p.makeCloudConfig(md, s, cloudprovider.ClusterValues{}) // without facts it fails, but after it has listed every reference
+	_, refs, _ := p.makeCloudConfig(md, s, cloudprovider.ClusterValues{}) // without values it fails, but after it has listed every reference
 	return refs
 }
 
 // makeCloudConfig returns the configuration, and the references that it needs.
-func (p Pool) makeCloudConfig(md *cluster.MachineDeployment, s Settings, facts cloudprovider.ClusterValues) (string, []cloudprovider.ConfigVarRef, []*invalid.Error) {
+func (p Pool) makeCloudConfig(md *cluster.MachineDeployment, s Settings, values cloudprovider.ClusterValues) (string, []cloudprovider.ConfigVarRef, []*invalid.Error) {
 	kubelet, err := kubeVersion(p.KubeletVersion)
 	if err != nil {
 		return "", nil, []*invalid.Error{invalid.At(kubeletField, "%w", err)}
@@ -69,11 +69,11 @@ func (p Pool) makeCloudConfig(md *cluster.MachineDeployment, s Settings, facts c
 	if len(problems) > 0 {
 		return "", nil, problems
 	}
-	return cloudprovider.Config(p.CloudProvider, config.CloudProviderSpec, kubelet, facts)
+	return cloudprovider.Config(p.CloudProvider, config.CloudProviderSpec, kubelet, values)
 }
 
 // needsCloudConfig reports whether kubelets of a pool read a configuration that is generated
-// from the cloudProviderSpec (contract 5, steps 1 to 4).
+// from the cloudProviderSpec.
 func (p Pool) needsCloudConfig(s Settings, kubelet *semver.Version) (bool, *invalid.Error) {
 	if p.OverwriteCloudConfig != nil || s.ExternalCloudProvider {
 		return false, nil

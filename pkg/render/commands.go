@@ -14,7 +14,7 @@ import (
 )
 
 // commandFindings returns the commands that were written for operating-system-manager, which
-// copies each into the document without quoting it (contract 7.3): as a quoted text of YAML, or
+// copies each into the document without quoting it: as a quoted text of YAML, or
 // as a list.
 func commandFindings(field string, commands []string) []*invalid.Error {
 	var findings []*invalid.Error

@@ -51,7 +51,7 @@ func (e *Engine) getOrCompile(p Profile) (c *compiled) {
 	if size <= meter.SmallAction {
 		c = compile(&p.Spec, nil)
 	} else {
-		meter.RunWithSlot(e.rooms.Large, func() { c = compile(&p.Spec, nil) })
+		meter.RunWithSlot(e.memorySlots.Large, func() { c = compile(&p.Spec, nil) })
 	}
 	// Two goroutines can both compile; the result is the same.
 	if p.Digest != "" && size*actionMemory+actions.TotalBytes(&p.Spec) <= maxCompiledBytes {

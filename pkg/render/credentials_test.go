@@ -36,7 +36,7 @@ func withFile(text string) Profile {
 // the same with credentials (security.md 34).
 func TestCredentialTags(t *testing.T) {
 	in := placeholderInput(withFile(""))
-	redacted, _ := in.SplitSecrets()
+	redacted, _ := in.ReplaceSecrets()
 	values := func(in Input) map[string]string {
 		d, problems := newData(in, digestRecipe)
 		if len(problems) > 0 {
@@ -172,7 +172,7 @@ func testSameShape(t *testing.T, text string) {
 	}
 	in := placeholderInput(p)
 	c := compile(&p.Spec, nil)
-	redacted, _ := in.SplitSecrets()
+	redacted, _ := in.ReplaceSecrets()
 	_, a, problems := redacted.render(c, digestRecipe)
 	_, b, more := in.render(c, digestRecipe)
 	if err := invalid.AsSingleError(append(problems, more...)); err != nil || a != b {

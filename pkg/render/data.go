@@ -302,7 +302,7 @@ func LabelValue(s string) string {
 	return strings.Trim(s, "-_.")
 }
 
-// maxPoolKey is the longest "<namespace>-<name>" that the contract does not shorten (8.1).
+// maxPoolKey is the length of the longest "<namespace>-<name>" that is not shortened in the names of objects.
 const maxPoolKey = 62
 
 func (in Input) bootstrapKubeconfigSecretName() string {
@@ -312,7 +312,7 @@ func (in Input) bootstrapKubeconfigSecretName() string {
 	return in.Pool.bootstrapKubeconfigSecretName()
 }
 
-// bootstrapKubeconfigSecretName returns the contract's name (8.1).
+// bootstrapKubeconfigSecretName returns the name that operating-system-manager gives the Secret.
 func (p Pool) bootstrapKubeconfigSecretName() string {
 	key := p.Namespace + "-" + p.Name
 	if len(key) > maxPoolKey {

@@ -11,7 +11,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
-// TestDefaultProfile is the table of contract 10.1, with the decoding rules of 2.3.
+// TestDefaultProfile expects the defaults of operating-system-manager's webhook, for provider specs that
+// are valid, incomplete and invalid.
 func TestDefaultProfile(t *testing.T) {
 	for name, c := range map[string]struct {
 		value string // of the provider spec; "-" for none

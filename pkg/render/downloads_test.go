@@ -35,7 +35,7 @@ func TestDownloadSettings(t *testing.T) {
 func TestDownloadMirrorCredentials(t *testing.T) {
 	in := sampleInput(t)
 	in.Settings.DownloadMirrors = map[string]string{"kubernetes": "https://user:s3cret@mirror.example.com/k8s", "docker": "https://open.example.com"}
-	redacted, credentials := in.SplitSecrets()
+	redacted, credentials := in.ReplaceSecrets()
 	if got := redacted.Settings.DownloadMirrors["kubernetes"]; got != "https://placeholder:placeholder@mirror.example.com/k8s" {
 		t.Errorf("hidden as %q", got)
 	}

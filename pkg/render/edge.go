@@ -10,7 +10,7 @@ import (
 // that an administrator runs on them, because no provider delivers it.
 func (p Pool) HasEdgeScript() bool { return p.CloudProvider == osm.CloudProviderEdge }
 
-// EdgeScript returns that script (contract 8.6). It runs in any POSIX shell and contains the
+// EdgeScript returns that script. It runs in any POSIX shell and contains the
 // node's token and the CA, so it is a credential. It reads the pool's bootstrap Secret from
 // Cluster.Server with Cluster.APIServerToken, and trusts only Settings.KubernetesCACert unless
 // that is empty.

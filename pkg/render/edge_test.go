@@ -272,7 +272,7 @@ func TestEdgeScriptCloudInit(t *testing.T) {
 }
 
 // TestEdgeScriptTrustsNobodyElse: a server with another CA, or with none, never
-// sees the token (contract 15.3, 38).
+// sees the token.
 func TestEdgeScriptTrustsNobodyElse(t *testing.T) {
 	for name, start := range map[string]func(*httptest.Server){
 		"another CA": (*httptest.Server).StartTLS,

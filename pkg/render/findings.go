@@ -102,7 +102,7 @@ func (p Profile) moduleFindings(root, stage string, config *osm.OSPConfig) []*in
 		findings = append(findings, valueFindings(root+".modules.yum_repos["+name+"]", modules.YumRepos[name])...)
 	}
 	if stage == stageProvisioning {
-		// Only the init stage of cloud-init runs a second time (contract 14.4).
+		// Only the init stage of cloud-init runs a second time.
 		for _, late := range []struct {
 			key string
 			set bool

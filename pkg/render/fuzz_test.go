@@ -209,7 +209,7 @@ func FuzzProviderSpec(f *testing.F) {
 	})
 }
 
-// emptied are the lines that machine-controller empties (contract 12.1).
+// emptied are the lines that machine-controller empties.
 var emptied = regexp.MustCompile(`(?m)^[ \t]+$`)
 
 // asMachine returns a document, or a text in it, after machine-controller's changes.

@@ -77,7 +77,7 @@ func readIgnition(t *testing.T, doc []byte) ignitionContents {
 	return c
 }
 
-// The documents to the byte: that of 2.3.0 has the form of the contract (7.4).
+// The documents to the byte: that of 2.3.0 has the form of operating-system-manager.
 func TestIgnitionDocument(t *testing.T) {
 	yes, content := true, "[Service]\nExecStart=/bin/echo <MACHINE_NAME>\n[Install]\nWantedBy=a.target"
 	config := &osm.OSCConfig{
@@ -171,8 +171,8 @@ func TestIgnitionContents(t *testing.T) {
 // blankLine matches the lines that machine-controller empties.
 var blankLine = regexp.MustCompile(`(?m)^[ \t]+$`)
 
-// machine-controller puts a machine's name into the text of the document (contract 12.1, step
-// 5): the name arrives in files, units and keys, and damages nothing else.
+// machine-controller puts a machine's name into the text of the document: the name
+// arrives in files, units and keys, and damages nothing else.
 func TestIgnitionMachineName(t *testing.T) {
 	content := "[Service]\nExecStart=/bin/echo <MACHINE_NAME>\n"
 	config := &osm.OSCConfig{
@@ -236,8 +236,7 @@ func TestIgnitionModes(t *testing.T) {
 	}
 }
 
-// An edge machine has the name of its pool, only in the hostname of the document (contract
-// 7.3).
+// An edge machine has the name of its pool, only in the hostname of the document.
 func TestIgnitionEdge(t *testing.T) {
 	doc := userdata.Ignition{
 		Version: "3.3.0", Stage: userdata.NewIgnitionStage(stageBootstrap, nil), Hostname: Pool{Name: "edge-1", CloudProvider: "edge"}.machineNameText(stageBootstrap),

@@ -111,7 +111,7 @@ type Cluster struct {
 	// BootstrapToken is the kubelet's, "abcdef.0123456789abcdef".
 	BootstrapToken string `json:"bootstrapToken,omitempty"`
 	// BootstrapKubeconfigSecretName is the Secret with the kubelet's bootstrap kubeconfig.
-	// Empty means the contract's name.
+	// Empty means the name that operating-system-manager gives it.
 	BootstrapKubeconfigSecretName string `json:"bootstrapKubeconfigSecretName,omitempty"`
 	// BootstrapKubeconfig is that kubeconfig. Empty means that BootstrapKubeconfig creates it
 	// from Server, the settings' KubernetesCACert and BootstrapToken.

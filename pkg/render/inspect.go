@@ -81,7 +81,7 @@ func (i *Inspector) Inspect(in Input) (*Inspection, error) {
 	if len(c.problems) > 0 {
 		return nil, in.invalid(c.problems...)
 	}
-	redacted, _ := in.SplitSecrets()
+	redacted, _ := in.ReplaceSecrets()
 	c.trace = templates.NewTrace(i.marks)
 	osc, shape, problems := redacted.renderPlaceholders(&c, inspectedDigest)
 	if len(problems) > 0 {

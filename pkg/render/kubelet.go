@@ -51,8 +51,8 @@ var kubeletAnnotations = map[string]func(*kubeletConfig, string) error{
 	"ImageMaximumGCAge":           func(c *kubeletConfig, v string) error { return setDuration(&c.ImageMaximumGCAge, v) },
 }
 
-// parseKubeletAnnotations parses the annotations, by suffix. Unknown suffixes are ignored, as
-// in the contract.
+// parseKubeletAnnotations parses the annotations, by suffix. Unknown suffixes are ignored, as in
+// operating-system-manager.
 func parseKubeletAnnotations(annotations map[string]string) (kubeletConfig, []*invalid.Error) {
 	var config kubeletConfig
 	var problems []*invalid.Error
@@ -69,7 +69,7 @@ func parseKubeletAnnotations(annotations map[string]string) (kubeletConfig, []*i
 }
 
 // setPairs parses "cpu=200m,memory=1Gi". If a key occurs twice, the later value counts, and
-// blanks are part of keys and values, as in the contract (section 6). Empty items are skipped.
+// blanks are part of keys and values, as in operating-system-manager. Empty items are skipped.
 func setPairs(to **map[string]string, value, delimiter string) error {
 	pairs := map[string]string{}
 	*to = &pairs

@@ -34,11 +34,12 @@ const (
 	compressed = "compressed"
 )
 
-// UserDataLimits returns the limits by provider. Contract 12.2 describes how the documents are
-// sent. For anexia, baremetal, linode, nutanix, opennebula, scaleway, vmware-cloud-director and
-// vsphere (an ISO image; a vApp property for Flatcar) no source gives a number. KubeVirt limits
-// user-data only if it is not in a Secret. Machines of edge, external and fake receive nothing
-// from machine-controller. For all of these, only the limit of a Secret applies.
+// UserDataLimits returns the limits by provider, for documents in the form in which
+// machine-controller sends them. For anexia, baremetal, linode, nutanix, opennebula, scaleway,
+// vmware-cloud-director and vsphere (an ISO image; a vApp property for Flatcar) no source gives a
+// number. KubeVirt limits user-data only if it is not in a Secret. Machines of edge, external and
+// fake receive nothing from machine-controller. For all of these, only the limit of a Secret
+// applies.
 func UserDataLimits() map[osm.CloudProvider]UserDataLimit {
 	return map[osm.CloudProvider]UserDataLimit{
 		// "the size of the data before Base64 encoding cannot exceed 32 KB"; it was 16 KB once
@@ -70,7 +71,7 @@ func (p Pool) UserDataLimit() int {
 // UserDataSize is the size of a bootstrap document as UserDataLimit counts it.
 func (p Pool) UserDataSize(bootstrap []byte) int {
 	if limit, ok := UserDataLimits()[p.CloudProvider]; ok {
-		return limit.size(p, bootstrap)
+		return limit.measuredSize(p, bootstrap)
 	}
 	return len(bootstrap)
 }
@@ -102,7 +103,7 @@ func (in Input) checkSizes(osc *osm.OperatingSystemConfigSpec, out *Output) []*i
 	bootstrap := userData{stageBootstrap, &osc.BootstrapConfig, out.Bootstrap}
 	provisioning := userData{stageProvisioning, &osc.ProvisioningConfig, out.Provisioning}
 	if limit, ok := UserDataLimits()[in.Pool.CloudProvider]; ok {
-		if size := limit.size(in.Pool, bootstrap.document); size > limit.Bytes {
+		if size := limit.measuredSize(in.Pool, bootstrap.document); size > limit.Bytes {
 			measured := limit.describeMeasurement(in.Pool)
 			files := "its largest files"
 			if measured == compressed {
@@ -146,11 +147,11 @@ func (l UserDataLimit) describeMeasurement(p Pool) string {
 	return l.Measured
 }
 
-// size returns the size of a document as the limit counts it, with the names of machines
+// measuredSize returns the size of a document as the limit counts it, with the names of machines
 // instead of their placeholders. A document that is short enough without compression is not
 // compressed.
-func (l UserDataLimit) size(p Pool, document []byte) int {
-	// "<pool>-<hash>-<5 characters>" (contract 12.3), a name of at most 63 characters.
+func (l UserDataLimit) measuredSize(p Pool, document []byte) int {
+	// "<pool>-<hash>-<5 characters>", a name of at most 63 characters.
 	name := min(len(p.Name)+len("-0123456789-01234"), 63)
 	size := len(document)
 	for _, placeholder := range []string{userdata.MachineName, "%3CMACHINE_NAME%3E"} {

@@ -53,7 +53,7 @@ func (e *Engine) RenderNode(in Input) (*Node, error) {
 		return nil, in.invalid(hideCauses(problems)...)
 	}
 	if unfilledManifest(&osc.ProvisioningConfig) != nil {
-		redacted, _ := in.SplitSecrets()
+		redacted, _ := in.ReplaceSecrets()
 		placeholders, _, problems := redacted.renderPlaceholders(c, in.InputDigest())
 		if len(problems) > 0 {
 			return nil, in.invalid(problems...)

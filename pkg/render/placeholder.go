@@ -48,25 +48,25 @@ func (c Credentials) Empty() bool {
 	return c.Credentials.Empty() && c.RHEL == nil && c.OverwriteCloudConfig == "" && c.CloudConfig == ""
 }
 
-// SplitSecrets returns the input with a placeholder in place of every credential and token, and the
+// ReplaceSecrets returns the input with a placeholder in place of every credential and token, and the
 // credentials. Empty values stay empty, so that templates take the same branches. It returns no
 // tokens: they are stored elsewhere. If the input already contains placeholders, they are the
 // credentials, so Credentials.Empty reports whether there is a value to restore.
-func (in Input) SplitSecrets() (Input, Credentials) {
-	out, c := in.splitCredentialsKeepTokens()
+func (in Input) ReplaceSecrets() (Input, Credentials) {
+	out, c := in.splitCredentialsExceptTokens()
 	out.Cluster = in.Cluster.withPlaceholderTokens(in.Settings.KubernetesCACert)
 	return out, c
 }
 
-// Credentials returns the credentials that SplitSecrets removes.
+// Credentials returns the credentials that ReplaceSecrets removes.
 func (in Input) Credentials() Credentials {
-	_, c := in.splitCredentialsKeepTokens()
+	_, c := in.splitCredentialsExceptTokens()
 	return c
 }
 
-// splitCredentialsKeepTokens is SplitSecrets with the tokens of the cluster left in place. What is
+// splitCredentialsExceptTokens is ReplaceSecrets with the tokens of the cluster left in place. What is
 // digested and recorded contains neither them nor the kubeconfig, which is encoded as YAML.
-func (in Input) splitCredentialsKeepTokens() (Input, Credentials) {
+func (in Input) splitCredentialsExceptTokens() (Input, Credentials) {
 	out, c := in, Credentials{}
 	out.Settings, c.Credentials = in.Settings.WithoutCredentials()
 	p := &out.Pool
@@ -93,7 +93,7 @@ func (in Input) splitCredentialsKeepTokens() (Input, Credentials) {
 	return out, c
 }
 
-// WithCredentials restores the credentials that SplitSecrets removed. If the tokens are restored
+// WithCredentials restores the credentials that ReplaceSecrets removed. If the tokens are restored
 // too, the result is the original input.
 func (in Input) WithCredentials(c Credentials) Input {
 	in.Settings = in.Settings.WithCredentials(c.Credentials)
@@ -160,9 +160,8 @@ type kubeconfigUser struct {
 	} `yaml:"user"`
 }
 
-// BootstrapKubeconfig returns the kubeconfig with which a kubelet requests its certificate
-// (contract 8.4): cluster, user and context have the name "c", and the CA is included byte for
-// byte.
+// BootstrapKubeconfig returns the kubeconfig with which a kubelet requests its certificate: cluster,
+// user and context have the name "c", and the CA is included byte for byte.
 func BootstrapKubeconfig(server, caPEM, token string) string {
 	var cluster kubeconfigCluster
 	cluster.Name = "c"

@@ -134,14 +134,14 @@ func TestSplit(t *testing.T) {
 	for name, in := range inputs {
 		t.Run(name, func(t *testing.T) {
 			before := mustJSON(t, in)
-			redacted, credentials := in.SplitSecrets()
+			redacted, credentials := in.ReplaceSecrets()
 			if after := mustJSON(t, in); after != before {
 				t.Errorf("Split changed its argument from\n%s\nto\n%s", before, after)
 			}
 			if text := mustJSON(t, redacted); strings.Contains(text, "canary") {
 				t.Errorf("a credential is left: %s", text)
 			}
-			again, placeholders := redacted.SplitSecrets()
+			again, placeholders := redacted.ReplaceSecrets()
 			if mustJSON(t, again) != mustJSON(t, redacted) || placeholders.Empty() != credentials.Empty() {
 				t.Errorf("splitting twice gives %+v and %+v", again, placeholders)
 			}
@@ -340,7 +340,7 @@ func testRecordInput(t *testing.T, in render.Input) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, credentials := in.SplitSecrets()
+	_, credentials := in.ReplaceSecrets()
 	again, err := first.Record.RebuildInput(in.Profile.Spec, in.Profile.Digest, in.RedactedSettingsJSON())
 	if err != nil {
 		t.Fatal(err)

@@ -123,7 +123,7 @@ func (f IPFamily) HasIPv6() bool { return f == "IPv6" || f.IsDualstack() }
 // IsDualstack reports whether nodes have both.
 func (f IPFamily) IsDualstack() bool { return f == "IPv4+IPv6" || f == "IPv6+IPv4" }
 
-// providerConfig is providerSpec.value, contract 2.2.
+// providerConfig is providerSpec.value, as machine-controller defines it.
 type providerConfig struct {
 	SSHPublicKeys        []string        `json:"sshPublicKeys"`
 	CAPublicKey          string          `json:"caPublicKey"`
@@ -135,9 +135,9 @@ type providerConfig struct {
 	OverwriteCloudConfig *string         `json:"overwriteCloudConfig"`
 }
 
-// DecodePool extracts the facts from a MachineDeployment. It is as strict as the contract
-// (2.3): an unknown field of the provider spec, of its network and of its dns is an error, and
-// fields below cloudProviderSpec and operatingSystemSpec are not checked. The error is an
+// DecodePool reads the values of a pool from its MachineDeployment. It is as strict as
+// operating-system-manager: an unknown field of the provider spec, of its network and of its dns is an
+// error, and fields below cloudProviderSpec and operatingSystemSpec are not checked. The error is an
 // *InvalidError that names every field to change.
 func DecodePool(md *cluster.MachineDeployment) (Pool, error) {
 	pool := Pool{Name: md.Name, Namespace: md.Namespace, KubeletVersion: md.Spec.Template.Spec.Versions.Kubelet}
@@ -283,7 +283,7 @@ func jsonNames(t reflect.Type) []string {
 	return names
 }
 
-// decodeOSSpec decodes operatingSystemSpec leniently, as the contract requires.
+// decodeOSSpec decodes operatingSystemSpec leniently, as operating-system-manager does.
 func decodeOSSpec(system osm.OperatingSystem, raw json.RawMessage) (OperatingSystemSpec, *invalid.Error) {
 	var spec OperatingSystemSpec
 	decode := func(into any) *invalid.Error {
@@ -319,7 +319,7 @@ func decodeOSSpec(system osm.OperatingSystem, raw json.RawMessage) (OperatingSys
 
 const supportedSystems = "amzn2, flatcar, rhel, rockylinux, ubuntu"
 
-// DefaultProfile returns the profile of a MachineDeployment that names none (contract 10.1):
+// DefaultProfile returns the profile of a MachineDeployment that names none:
 // "osp-<operating system>", but "osp-flatcar-cloud-init" for Flatcar on anexia with cloud-init.
 // It reads only the provider spec, as strictly as DecodePool. The error is an *InvalidError:
 // the provider spec cannot be read, or its operating system is not supported.
@@ -340,7 +340,7 @@ func defaultProfile(md *cluster.MachineDeployment) (string, []*invalid.Error) {
 		return "", problems
 	}
 	system := osm.OperatingSystem(config.OperatingSystem)
-	// Errors in operatingSystemSpec have no effect here: the contract ignores them.
+	// Errors in operatingSystemSpec have no effect here: operating-system-manager ignores them, too.
 	spec, err := decodeOSSpec(system, config.OperatingSystemSpec)
 	if err != nil && strings.HasSuffix(err.Field, ".operatingSystem") {
 		return "", []*invalid.Error{err}

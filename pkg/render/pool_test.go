@@ -26,7 +26,7 @@ func machineDeployment(value string, annotations map[string]string) *cluster.Mac
 	return md
 }
 
-// The decoding rules of the contract, section 2.3.
+// Provider specs are decoded by the rules of operating-system-manager: see DecodePool.
 func TestDecodePool(t *testing.T) {
 	const ubuntu = `"cloudProvider":"aws","operatingSystem":"ubuntu"`
 	base := Pool{Name: "workers", Namespace: "shop", KubeletVersion: "1.36.2", CloudProvider: "aws", OperatingSystem: "ubuntu"}
@@ -91,7 +91,7 @@ func TestDecodePool(t *testing.T) {
 	}
 }
 
-// Section 6 of the contract, and the values that we reject in addition.
+// Annotations are parsed as in operating-system-manager, except that malformed values are errors.
 func TestKubeletAnnotations(t *testing.T) {
 	num := func(n int32) *int32 { return &n }
 	tests := map[string]struct {

@@ -46,7 +46,8 @@ type Record struct {
 	SelectedBy   string `json:"selectedBy,omitempty"`
 	// Pool are the facts with placeholders.
 	Pool Pool `json:"pool"`
-	// BootstrapKubeconfigSecretName is set only if it differs from the contract's name.
+	// BootstrapKubeconfigSecretName is set only if it differs from the name that
+	// operating-system-manager gives the Secret.
 	BootstrapKubeconfigSecretName string `json:"bootstrapKubeconfigSecretName,omitempty"`
 	// SettingsDigest is the digest of RedactedSettingsJSON.
 	SettingsDigest string `json:"settingsDigest"`
@@ -80,8 +81,8 @@ func (r Record) RebuildInput(spec osm.OperatingSystemProfileSpec, digest string,
 	if got := digestBytes(settings); got != r.SettingsDigest {
 		return Input{}, fmt.Errorf("the settings have digest %s, the record says %s", got, r.SettingsDigest)
 	}
-	var kept redactedSettings
-	if err := json.Unmarshal(settings, &kept); err != nil {
+	var redacted redactedSettings
+	if err := json.Unmarshal(settings, &redacted); err != nil {
 		return Input{}, fmt.Errorf("reading the settings of a record: %w", err)
 	}
 	return Input{
@@ -89,8 +90,8 @@ func (r Record) RebuildInput(spec osm.OperatingSystemProfileSpec, digest string,
 			Spec: spec, Object: r.Object, Digest: digest, SelectedBy: r.SelectedBy,
 			Provenance: Provenance{Profile: r.Profile, Version: r.Version, Repository: r.Repository, Path: r.Path, Commit: r.Commit, Change: r.Change},
 		},
-		Pool: r.Pool, Settings: kept.Settings,
-		Cluster: Cluster{Server: kept.Cluster.Server, BootstrapKubeconfigSecretName: r.BootstrapKubeconfigSecretName},
+		Pool: r.Pool, Settings: redacted.Settings,
+		Cluster: Cluster{Server: redacted.Cluster.Server, BootstrapKubeconfigSecretName: r.BootstrapKubeconfigSecretName},
 	}, nil
 }
 
@@ -127,7 +128,7 @@ type digestedInput struct {
 // except credentials: the profile and its origin, the pool, and the settings. It covers the
 // profile's content only through Profile.Digest.
 func (in Input) InputDigest() string {
-	redacted, _ := in.splitCredentialsKeepTokens()
+	redacted, _ := in.splitCredentialsExceptTokens()
 	return redacted.inputDigest(redacted.settingsDigest())
 }
 
@@ -162,13 +163,13 @@ type redactedSettings struct {
 // credentials, with the server's URL. It has the form of the file for
 // `osm-gitops render --cluster`.
 func (in Input) RedactedSettingsJSON() []byte {
-	redacted, _ := in.splitCredentialsKeepTokens()
+	redacted, _ := in.splitCredentialsExceptTokens()
 	return redacted.settingsJSON()
 }
 
 // SettingsDigest returns the digest of RedactedSettingsJSON, "v1:sha256:<64 hex>".
 func (in Input) SettingsDigest() string {
-	redacted, _ := in.splitCredentialsKeepTokens()
+	redacted, _ := in.splitCredentialsExceptTokens()
 	return redacted.settingsDigest()
 }
 
@@ -182,7 +183,7 @@ func (in Input) settingsJSON() []byte {
 
 // Record returns the record of in, without the digests of the outputs.
 func (in Input) Record() Record {
-	redacted, _ := in.splitCredentialsKeepTokens()
+	redacted, _ := in.splitCredentialsExceptTokens()
 	settings := redacted.settingsDigest()
 	return redacted.recordWithDigests(settings, osm.ConfigDigests{Input: redacted.inputDigest(settings)})
 }

@@ -5,9 +5,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
 )
 
-// fieldsOSMLacks are the fields of the template data that operating-system-manager does not have: those
-// of data that section 3.1 of the contract does not list. All functions of templates are also its
-// own (3.2).
+// fieldsOSMLacks are the fields of the template data that operating-system-manager does not have. It has
+// all functions.
 var fieldsOSMLacks = []string{"DownloadDigests", "DownloadMirrors", "Provenance", "RegistryHosts"}
 
 // CheckOSMCompatibility finds the errors of Check and, if there are none, every place where a template
@@ -20,7 +19,7 @@ func (e *Engine) CheckOSMCompatibility(p Profile) error {
 	// A compiled profile that was rendered has the results of named templates in place of some
 	// definitions.
 	var c *compiled
-	meter.RunWithSlot(e.rooms.Large, func() { c = compile(&p.Spec, nil) })
+	meter.RunWithSlot(e.memorySlots.Large, func() { c = compile(&p.Spec, nil) })
 	var problems []*invalid.Error
 	for _, stage := range []*compiledStage{&c.bootstrap, &c.provisioning} {
 		problems = append(problems, stage.FindFieldReads(fieldsOSMLacks, "is not template data of operating-system-manager: remove it from this profile")...)

@@ -11,8 +11,8 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
-// contractData are the fields of section 3.1 of the contract, in its order.
-var contractData = strings.Fields(`KubeVersion ClusterDNSIPs KubernetesCACert HostCACert CloudConfig CloudProviderName
+// osmFields are the fields that templates of operating-system-manager can read.
+var osmFields = strings.Fields(`KubeVersion ClusterDNSIPs KubernetesCACert HostCACert CloudConfig CloudProviderName
 	ExternalCloudProvider InTreeCCMAvailable ContainerRuntime ContainerRuntimeConfig ContainerRuntimeAuthConfig PauseImage
 	InitialTaints HTTPProxy NoProxy KubeletFeatureGates NetworkConfig NetworkIPFamily BootstrapKubeconfig Token ServerURL
 	SecretName BootstrapKubeconfigSecretName KubeReserved SystemReserved EvictionHard MaxPods ContainerLogMaxSize
@@ -20,13 +20,13 @@ var contractData = strings.Fields(`KubeVersion ClusterDNSIPs KubernetesCACert Ho
 	UbuntuConfig AmazonLinuxConfig RockyLinuxConfig FlatcarConfig RhelConfig KubeletConfiguration KubeletSystemdUnit
 	CNIVersion ServerAddress RHSubscription`)
 
-// Every field and method that templates can read is the contract's or in fieldsOSMLacks: a new one has to
-// be added there.
+// Every field and method that templates can read is one of operating-system-manager or in
+// fieldsOSMLacks: a new one has to be added there.
 func TestOwnData(t *testing.T) {
 	var own []string
 	typ := reflect.TypeFor[data]()
 	for _, f := range reflect.VisibleFields(typ) {
-		if f.IsExported() && !slices.Contains(contractData, f.Name) {
+		if f.IsExported() && !slices.Contains(osmFields, f.Name) {
 			own = append(own, f.Name)
 		}
 	}

@@ -20,12 +20,14 @@ import (
 // Engine renders, and caches the compiled templates of the profiles that it rendered. It is
 // safe for concurrent use.
 type Engine struct {
-	cache *lru.Cache // of *compiled, by digest
-	rooms meter.MemorySlots
+	cache       *lru.Cache // of *compiled, by digest
+	memorySlots meter.MemorySlots
 }
 
 // NewEngine returns an engine with an empty cache.
-func NewEngine() *Engine { return &Engine{cache: lru.New(maxCompiled), rooms: meter.NewMemorySlots()} }
+func NewEngine() *Engine {
+	return &Engine{cache: lru.New(maxCompiled), memorySlots: meter.NewMemorySlots()}
+}
 
 // Render turns one profile and one pool into the configuration of its nodes: files in the
 // profile's order, then the registry hosts sorted by path. Equal inputs give equal bytes, and
@@ -39,7 +41,7 @@ func (e *Engine) Render(in Input) (out *Output, err error) {
 		return nil, err
 	}
 	compiled := e.getOrCompile(in.Profile)
-	e.rooms.RunSmallThenLarge(func(r *meter.Memory) {
+	e.memorySlots.RunSmallThenLarge(func(r *meter.Memory) {
 		c := *compiled
 		c.memory = r
 		out, err = in.renderWith(&c)
@@ -57,7 +59,7 @@ func (e *Engine) RenderConfig(in Input) (osm.OperatingSystemConfigSpec, error) {
 	var osc *osm.OperatingSystemConfigSpec
 	var problems []*invalid.Error
 	compiled := e.getOrCompile(in.Profile)
-	e.rooms.RunSmallThenLarge(func(r *meter.Memory) {
+	e.memorySlots.RunSmallThenLarge(func(r *meter.Memory) {
 		c := *compiled
 		c.memory = r
 		osc, _, problems = in.render(&c, out.Record.Digests.Input)
@@ -95,7 +97,7 @@ func (in Input) renderWith(c *compiled) (*Output, error) {
 	if len(c.problems) > 0 {
 		return nil, in.invalid(c.problems...)
 	}
-	redacted, _ := in.SplitSecrets()
+	redacted, _ := in.ReplaceSecrets()
 	settingsDigest := redacted.settingsDigest()
 	inputDigest := redacted.inputDigest(settingsDigest)
 
@@ -188,12 +190,12 @@ func (p Profile) fits(pool Pool) []*invalid.Error {
 }
 
 // utility returns the utility that the profile is written for, by default cloud-init, as its
-// OperatingSystemConfigs will say (contract 3.3).
+// OperatingSystemConfigs will say.
 func (p Profile) utility() osm.ProvisioningUtility {
 	return cmp.Or(p.Spec.ProvisioningUtility, osm.ProvisioningUtilityCloudInit)
 }
 
-// utility returns the program that reads the user-data of the pool's nodes (contract 7.1).
+// utility returns the program that reads the user-data of the pool's nodes.
 func (p Pool) utility() osm.ProvisioningUtility {
 	if p.OperatingSystem != osm.OperatingSystemFlatcar {
 		return osm.ProvisioningUtilityCloudInit
@@ -267,7 +269,7 @@ func (in Input) renderStage(c *compiledStage, profile *osm.OSPConfig, x *templat
 	return stage, nil
 }
 
-// rhSubscription returns the values that register a RHEL node (contract 2.4), nil for other
+// rhSubscription returns the values that register a RHEL node, nil for other
 // systems.
 func (p Pool) rhSubscription() map[string]string {
 	rhel := p.OperatingSystemSpec.RHEL

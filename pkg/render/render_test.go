@@ -83,7 +83,7 @@ func TestRenderRefuses(t *testing.T) {
 	}
 }
 
-// A RHEL node registers with the pool's values, in both stages (contract 2.4).
+// A RHEL node registers with the pool's values, in both stages.
 func TestRHSubscription(t *testing.T) {
 	in := sampleInput(t)
 	in.Profile.Spec.OSName, in.Pool.OperatingSystem = osm.OperatingSystemRHEL, osm.OperatingSystemRHEL

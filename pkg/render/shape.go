@@ -16,7 +16,7 @@ func (c *compiled) checkShape(p Profile) []*invalid.Error {
 		return nil
 	}
 	in := placeholderInput(p)
-	redacted, _ := in.SplitSecrets()
+	redacted, _ := in.ReplaceSecrets()
 	_, shape, problems := redacted.render(c, digestRecipe)
 	_, other, more := in.render(c, digestRecipe)
 	if len(problems) > 0 || len(more) > 0 {

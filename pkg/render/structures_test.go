@@ -12,9 +12,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// What templates get when they encode a part of the data whole: contract 2.2, 2.4 and
-// 3.1. Keys of YAML are the fields' names in lower case, since yaml.v3 does not read the
-// names of JSON.
+// What templates get when they encode a part of the data as a whole, as in operating-system-manager
+// and docs/template-data.md. Keys of YAML are the fields' names in lower case, since yaml.v3 does not
+// read the names of JSON.
 func TestEncodedStructures(t *testing.T) {
 	network := func(n render.NetworkConfig) func(*render.Input) {
 		return func(in *render.Input) { in.Pool.Network = &n }
@@ -118,10 +118,10 @@ func provisioned(t *testing.T, in render.Input) string {
 	return document.WriteFiles[0].Content
 }
 
-// The data as a whole has the contract's fields (3.1), each once and at the top, and
-// those that came later.
+// The data as a whole has the fields of operating-system-manager, each once and at the top, and
+// those that it lacks.
 func TestEncodedData(t *testing.T) {
-	contract := strings.Fields(`KubeVersion ClusterDNSIPs KubernetesCACert HostCACert CloudConfig CloudProviderName ExternalCloudProvider
+	osmFields := strings.Fields(`KubeVersion ClusterDNSIPs KubernetesCACert HostCACert CloudConfig CloudProviderName ExternalCloudProvider
 		InTreeCCMAvailable ContainerRuntime ContainerRuntimeConfig ContainerRuntimeAuthConfig PauseImage InitialTaints HTTPProxy NoProxy
 		KubeletFeatureGates NetworkConfig NetworkIPFamily BootstrapKubeconfig Token ServerURL SecretName BootstrapKubeconfigSecretName
 		KubeReserved SystemReserved EvictionHard MaxPods ContainerLogMaxSize ContainerLogMaxFiles ImageGCHighThresholdPercent
@@ -133,7 +133,7 @@ func TestEncodedData(t *testing.T) {
 	if err := json.Unmarshal([]byte(provisioned(t, in)), &got); err != nil {
 		t.Fatal(err)
 	}
-	want := slices.Sorted(slices.Values(append(contract, "DownloadDigests", "DownloadMirrors", "Provenance")))
+	want := slices.Sorted(slices.Values(append(osmFields, "DownloadDigests", "DownloadMirrors", "Provenance")))
 	var names []string
 	for name := range got {
 		names = append(names, name)

@@ -23,7 +23,8 @@ func inline(path, data string) osm.File {
 	return osm.File{Path: path, Content: osm.FileContent{Inline: &osm.FileContentInline{Data: data}}}
 }
 
-// The template contract, sections 3.3 and 3.4.
+// Templates are executed as by operating-system-manager, except for the rows of "Templates and data" in
+// docs/compatibility.md.
 func TestTemplates(t *testing.T) {
 	hostCA := func(text string) func(*render.Input) { return func(in *render.Input) { in.Settings.HostCACert = text } }
 	tests := map[string]struct {

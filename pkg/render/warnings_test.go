@@ -102,7 +102,7 @@ func TestUnescapedUserInfo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			redacted, credentials := in.SplitSecrets()
+			redacted, credentials := in.ReplaceSecrets()
 			for name, text := range map[string]string{
 				"OSC": mustJSON(t, out.OSC), "record": mustJSON(t, out.Record), "settings": string(in.RedactedSettingsJSON()), "input": mustJSON(t, redacted),
 			} {
@@ -124,7 +124,7 @@ func TestUnescapedUserInfo(t *testing.T) {
 			if back := redacted.WithCredentials(credentials); back.Settings.NodeHTTPProxy != proxy {
 				t.Errorf("put back, it is %q", back.Settings.NodeHTTPProxy)
 			}
-			if again, _ := redacted.SplitSecrets(); again.Settings.NodeHTTPProxy != redacted.Settings.NodeHTTPProxy {
+			if again, _ := redacted.ReplaceSecrets(); again.Settings.NodeHTTPProxy != redacted.Settings.NodeHTTPProxy {
 				t.Errorf("split again, %q becomes %q", redacted.Settings.NodeHTTPProxy, again.Settings.NodeHTTPProxy)
 			}
 			if err := redacted.Settings.Validate(); err != nil {
@@ -149,14 +149,14 @@ func TestUserInfoOfRegistries(t *testing.T) {
 	// A comma in a password ends an item.
 	in.Settings.NodeRegistryMirrors = "https://canary:1#canary=canary@d.example.com,gcr.io=https://canary:1?canary@g.example.com,https://canary:1,2,canary@m.example.com,quay.io=canary:1,canary@m.example.com"
 	in.Settings.NodeInsecureRegistries = "10.0.0.1:5000,canary:canary@r.example.com,canary:1,canary@r.example.com"
-	redacted, credentials := in.SplitSecrets()
+	redacted, credentials := in.ReplaceSecrets()
 	if text := mustJSON(t, redacted); strings.Contains(text, "canary") || strings.Contains(text, ",2,") {
 		t.Errorf("a credential is left: %s", text)
 	}
 	if got := redacted.Settings.NodeInsecureRegistries; !strings.HasPrefix(got, "10.0.0.1:5000,") {
 		t.Errorf("a registry without a user is hidden: %s", got)
 	}
-	if again, _ := redacted.SplitSecrets(); mustJSON(t, again) != mustJSON(t, redacted) {
+	if again, _ := redacted.ReplaceSecrets(); mustJSON(t, again) != mustJSON(t, redacted) {
 		t.Errorf("split again, it is another: %s", mustJSON(t, again))
 	}
 	for _, m := range in.Settings.NodeContainerdRegistryMirrors[4:] {
@@ -183,7 +183,7 @@ func TestUserInfoOfRegistries(t *testing.T) {
 }
 
 // The profiles and outputs of operating-system-manager, with another proxy: it writes the value
-// unchanged into each file (contract 3.1).
+// unchanged into each file.
 func TestConformanceOfDoubtfulProxies(t *testing.T) {
 	engine, found := render.NewEngine(), 0
 	for _, c := range conformance.Cases(t) {
@@ -192,7 +192,7 @@ func TestConformanceOfDoubtfulProxies(t *testing.T) {
 		}
 		for _, proxy := range []string{"http://user:p%x@proxy:3128", "http://us er:p#x@proxy:3128", "http://user:p^x@proxy:3128", "http://user:pä@proxy:3128", "http://proxy:3128 "} {
 			if c.ProfileName == "osp-feature-tour" && strings.HasSuffix(proxy, " ") {
-				continue // its template ends with the proxy: blanks behind what a template writes go (contract 3.3)
+				continue // its template ends with the proxy: blanks behind what a template writes go
 			}
 			in, err := c.Input(t)
 			if err != nil {

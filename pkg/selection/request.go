@@ -78,15 +78,15 @@ type Candidate struct {
 }
 
 // SplitBuiltin separates the sources that users created from that of the built-in profiles.
-func SplitBuiltin(sources []api.ProfileSource) (own, builtin []api.ProfileSource) {
+func SplitBuiltin(sources []api.ProfileSource) (userSources, builtin []api.ProfileSource) {
 	for _, ps := range sources {
 		if ps.Spec.Builtin != nil {
 			builtin = append(builtin, ps)
 		} else {
-			own = append(own, ps)
+			userSources = append(userSources, ps)
 		}
 	}
-	return own, builtin
+	return userSources, builtin
 }
 
 // FindCandidate finds a profile in the inventories. A profile that is still in its source
@@ -114,8 +114,8 @@ func FindCandidate(sources []api.ProfileSource, name string) (Candidate, bool) {
 // UserSourceProviding returns the name of the ProfileSource that users created whose inventory
 // provides a profile for pools; "" if there is none.
 func UserSourceProviding(sources []api.ProfileSource, profile string) string {
-	own, _ := SplitBuiltin(sources)
-	if c, ok := FindCandidate(own, profile); ok {
+	userSources, _ := SplitBuiltin(sources)
+	if c, ok := FindCandidate(userSources, profile); ok {
 		return c.Source.Name
 	}
 	return ""

@@ -69,6 +69,12 @@ type Watch = watch.Watch
 // changed is called every ten seconds instead.
 func (d Directory) Watch(changed func(context.Context)) *Watch { return d.local().Watch(changed) }
 
+// WatchFiles starts watching files, by their absolute paths, and the links in these. If folder is not
+// empty, each profile file in it is watched, too. It calls changed as Directory.Watch does.
+func WatchFiles(files []string, folder string, changed func(context.Context)) *Watch {
+	return worktree.WatchFiles(files, folder, changed)
+}
+
 // FindWorktree returns the top of the work tree that contains a folder, "" if there is none. The
 // path of the folder must be absolute.
 func FindWorktree(dir string) string { return worktree.FindWorktree(dir) }

@@ -33,7 +33,7 @@ type Embedded struct {
 func (e Embedded) Read(ctx context.Context) (*Snapshot, error) {
 	s := &Snapshot{Repository: e.Repository}
 	var q filter.Quota
-	var refused filter.RejectedEntries
+	var rejected filter.RejectedEntries
 	err := fs.WalkDir(e.FS, ".", func(name string, d fs.DirEntry, err error) error {
 		if err = errors.Join(err, ctx.Err()); err != nil || name == "." {
 			return err
@@ -61,7 +61,7 @@ func (e Embedded) Read(ctx context.Context) (*Snapshot, error) {
 			s.Files = append(s.Files, File{Path: full, Blob: id.String(), Data: data})
 		}
 		if reason != "" {
-			refused.Add(full, reason)
+			rejected.Add(full, reason)
 		}
 		return err
 	})
@@ -69,7 +69,7 @@ func (e Embedded) Read(ctx context.Context) (*Snapshot, error) {
 		return nil, fmt.Errorf("reading the built-in files: %w", err)
 	}
 	slices.SortFunc(s.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
-	s.Rejected = refused.Sorted()
+	s.Rejected = rejected.Sorted()
 	s.Revision = "builtin@" + digest(s.Files)
 	return s, nil
 }

@@ -57,7 +57,7 @@ func (m *Mirrors) Fetch(ctx context.Context, r Remote) (*Snapshot, error) {
 }
 
 func (m *Mirrors) fetchRepairingDamage(ctx context.Context, r Remote) (*Snapshot, error) {
-	t, err := r.resolveTarget(m.AllowInsecure)
+	t, err := r.validTarget(m.AllowInsecure)
 	if err != nil {
 		return nil, err
 	}
@@ -202,11 +202,11 @@ func (m *Mirrors) loadSnapshot(ctx context.Context, mirror *sharedMirror, t targ
 	if err != nil {
 		return nil, err
 	}
-	hole, err := mirror.store.FirstMissingCommit(ctx, at.Head)
+	missingCommit, err := mirror.store.FirstMissingCommit(ctx, at.Head)
 	if err != nil {
 		return nil, err
 	}
-	if !hole.IsZero() || !at.Tag.IsZero() && !mirror.store.CurrentObjects().Has(at.Tag) {
+	if !missingCommit.IsZero() || !at.Tag.IsZero() && !mirror.store.CurrentObjects().Has(at.Tag) {
 		if mirror.failed.appliesTo(t, at.Head) {
 			return nil, mirror.failed.err
 		}

@@ -76,7 +76,7 @@ type target struct {
 func (t target) scope() filter.Scope { return filter.Scope{Parts: t.parts, Ignore: t.Ignore} }
 
 // resolveTarget validates a remote before anything is sent, and returns what to fetch.
-func (r Remote) resolveTarget(insecure bool) (target, error) {
+func (r Remote) validTarget(insecure bool) (target, error) {
 	at, err := location.Parse(r.URL, insecure)
 	if err != nil {
 		return target{}, err

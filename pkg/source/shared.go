@@ -73,7 +73,7 @@ func (m *sharedMirror) snapshot(ctx context.Context, t target, at revision.Choic
 	if err != nil {
 		return nil, err
 	}
-	files, refused, err := objects.Files(ctx, c.Tree, t.scope())
+	files, rejected, err := objects.Files(ctx, c.Tree, t.scope())
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", at.Revision(), err)
 	}
@@ -87,7 +87,7 @@ func (m *sharedMirror) snapshot(ctx context.Context, t target, at revision.Choic
 		Repository: t.Repository,
 		Head:       Commit(head.String()),
 		Files:      files,
-		Rejected:   refused,
+		Rejected:   rejected,
 		Line:       steps,
 		objects:    m.store,
 		verified:   &m.verified,

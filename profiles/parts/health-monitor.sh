@@ -14,10 +14,11 @@ kubelet_answers() {
 }
 
 watch_kubelet() {
+  local n=0
   sleep 120
   while true; do
-    # A check of the machine that was stopped has to be seen as well.
-    systemctl is-active --quiet osm-gitops-match.timer || /opt/bin/match.sh
+    # The check of the machine is missed after ten minutes.
+    ((n++ % 60)) || systemctl is-active --quiet osm-gitops-match.timer || /opt/bin/match.sh
     if kubelet_answers; then
       sleep 10
     else

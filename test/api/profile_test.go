@@ -180,7 +180,7 @@ func TestProfileCreate(t *testing.T) {
 	}
 }
 
-// TestEnumerations writes every value that the contract lists.
+// TestEnumerations writes every value that operating-system-manager accepts.
 func TestEnumerations(t *testing.T) {
 	c := cluster.Shared(t)
 	cl := c.Client(t)

@@ -175,7 +175,7 @@ func (c *cloud) announce(ctx context.Context) error {
 }
 
 // admitNodes lets those with a bootstrap token ask for a certificate and have it
-// approved, as machine-controller's manifests do (contract: section 8.5).
+// approved, as machine-controller's manifests do.
 func (c *cloud) admitNodes(ctx context.Context) error {
 	for name, role := range map[string]string{
 		"machine-controller:kubelet-bootstrap":          "system:node-bootstrapper",
@@ -324,7 +324,7 @@ func (c *cloud) eventually(t *testing.T, what string, condition func() error) {
 
 var blank = regexp.MustCompile(`(?m)^[ \t]+$`)
 
-// forMachine does what machine-controller does to a document (contract: section 12.1).
+// forMachine does what machine-controller does to a document.
 func forMachine(document []byte, name string) string {
 	return blank.ReplaceAllString(strings.NewReplacer("<MACHINE_NAME>", name, "%3CMACHINE_NAME%3E", url.QueryEscape(name)).Replace(string(document)), "")
 }

@@ -62,6 +62,10 @@ var manipulations = []manipulation{
 		[]difference{{Path: "/etc/systemd/system/kubelet.service.d/99-mine.conf", Reason: "DropIn"}}},
 	{"drop-in until the next boot", `mkdir -p /run/systemd/system/containerd.service.d; touch $'/run/systemd/system/containerd.service.d/a"\\\n\xff.conf'`, "rm -r /run/systemd/system/containerd.service.d",
 		[]difference{{Path: "/run/systemd/system/containerd.service.d/a????.conf", Reason: "DropIn"}}},
+	{"set-property", "systemctl set-property kubelet.service CPUWeight=50", "rm -r /etc/systemd/system.control; systemctl daemon-reload",
+		[]difference{{Path: "/etc/systemd/system.control/kubelet.service.d/50-CPUWeight.conf", Reason: "DropIn"}}},
+	{"no manifest", "mv /etc/osm-gitops/manifest /root/kept", "mv /root/kept /etc/osm-gitops/manifest", []difference{{Path: "/etc/osm-gitops/manifest", Reason: "Missing"}}},
+	{"no script", "mv /opt/bin/match.sh /root/kept", "mv /root/kept /opt/bin/match.sh", []difference{{Path: "/opt/bin/match.sh", Reason: "Missing"}}},
 	{"mask", "systemctl mask containerd.service", "systemctl unmask containerd.service", []difference{{Path: "unit:containerd.service", Reason: "Masked"}}},
 	{"disable", "systemctl disable kubelet.service", "systemctl enable kubelet.service", []difference{{Path: "unit:kubelet.service", Reason: "Disabled"}}},
 	{"other content", "cp -p /etc/osm-gitops/provenance.json /root/kept; echo mine >/etc/osm-gitops/provenance.json", "mv /root/kept /etc/osm-gitops/provenance.json",
@@ -93,6 +97,7 @@ func (r *rehearsal) tellsChanges() {
 		r.timerIsMissed()
 	}
 
+	r.nodeIsCreatedAgain()
 	r.script("rm /etc/kubernetes/pki/kubelet-client-*; systemctl restart kubelet.service")
 	r.cloud.eventually(r.t, "it has another certificate", func() error {
 		if !r.exists(clientCertificate) {
@@ -159,10 +164,10 @@ func (r *rehearsal) matchOfNode() match {
 	return m
 }
 
-// manifest is what the machine compares itself with.
+// manifest is what the machine compares itself with, as it was rendered.
 func (r *rehearsal) manifest() manifest.Manifest {
 	r.t.Helper()
-	m, err := manifest.Parse([]byte(r.read(manifest.Path)))
+	m, err := manifest.Parse([]byte(files(r.t, r.documents...)[manifest.Path].Content))
 	r.must(err)
 	if len(m.Files) < 20 {
 		r.t.Fatalf("its manifest has %d files", len(m.Files))
@@ -211,6 +216,17 @@ func (r *rehearsal) manyDifferences() {
 	}
 	r.script(undoes.String())
 	r.matches("after the modes were put back")
+}
+
+// nodeIsCreatedAgain: a kubelet that starts creates its Node again, which gets what the deleted one had.
+func (r *rehearsal) nodeIsCreatedAgain() {
+	r.t.Helper()
+	node := &corev1.Node{}
+	r.must(r.cloud.client.Get(r.t.Context(), client.ObjectKey{Name: r.name}, node))
+	r.must(r.cloud.client.Delete(r.t.Context(), node))
+	r.script("systemctl restart kubelet.service")
+	r.isNode()
+	r.matches("after its Node was created again")
 }
 
 // timerIsMissed: nobody has to start the check that tells that nothing starts it any more.

@@ -91,7 +91,7 @@ func (r *rehearsal) inContainer(unit string) {
 func (r *rehearsal) isNode() {
 	r.t.Helper()
 	node := r.joins()
-	// machine-controller finds the Node of a Machine, and says so (contract: section 12.3).
+	// machine-controller finds the Node of a Machine, and says so.
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+api.LabelOwnedBy+`":"`+string(r.owner)+`"}}}`))
 	if err := r.cloud.client.Patch(r.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, patch); err != nil {
 		r.t.Fatal(err)
@@ -221,7 +221,7 @@ func TestProfiles(t *testing.T) {
 			node := r.joins()
 			t.Logf("%s: a Node that is Ready %.1f s after it was switched on, %.1f s after it was made", s.name, time.Since(start).Seconds(), time.Since(node.CreationTimestamp.Time).Seconds())
 			r.finished()
-			if out, err := r.run("test", "!", "-e", "/run/boot-reports", "-a", "!", "-e", "/var/log/boot-reports"); err != nil {
+			if out, err := r.run("test", "!", "-s", "/run/osm-gitops/sent", "-a", "!", "-e", "/var/log/boot-reports"); err != nil {
 				t.Errorf("a healthy boot has sent reports: %v %s", err, out)
 			}
 			func() {

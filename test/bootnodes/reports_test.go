@@ -237,18 +237,20 @@ func (r *rehearsal) keepsCredentials(printed bool) {
 // host is a Git host that takes commit statuses.
 type host struct {
 	mu  sync.Mutex
-	got map[string]string // the last "state: description" by commit
+	got map[string]string // the last "state: description" about boots, by commit
 }
 
 func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var body struct{ State, Description string }
+	var body struct{ State, Context, Description string }
 	if json.NewDecoder(r.Body).Decode(&body) != nil {
 		http.Error(w, "invalid JSON", http.StatusBadRequest)
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.got[path.Base(r.URL.Path)] = body.State + ": " + body.Description
+	if strings.HasPrefix(body.Context, "osm-gitops-boots") {
+		h.got[path.Base(r.URL.Path)] = body.State + ": " + body.Description
+	}
 	w.WriteHeader(http.StatusCreated)
 }
 

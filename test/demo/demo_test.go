@@ -101,6 +101,9 @@ func TestDemo(t *testing.T) {
 	if want := "key cloud-config of Secret " + editedPool.secret("provisioning"); !strings.Contains(got.restored, want) {
 		t.Errorf("the event about the edited Secret is %q, without %q", got.restored, want)
 	}
+	if c := got.failed.Cause; c == nil || c.File != profilePath || c.Line != int32(got.line) || c.Commit != got.commits[5].hash || got.failed.Version != "v1.2.0" {
+		t.Errorf("the machine that does not boot is explained by %+v, %+v", got.failed, c)
+	}
 	if len(got.deleted) > 0 {
 		t.Errorf("absent for a moment: %s", strings.Join(got.deleted, ", "))
 	}

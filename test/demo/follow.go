@@ -229,23 +229,28 @@ func (o outcome) untouched() string {
 
 // written reports whether a pool's provisioning stage writes a line to a file.
 func (o outcome) written(pool, path, line string) bool {
+	return slices.ContainsFunc(o.pools, func(p state) bool {
+		return p.pool.String() == pool && slices.Contains(p.file(path), line)
+	})
+}
+
+// file returns the lines of a file of the provisioning stage.
+func (a state) file(path string) []string {
 	var doc struct {
 		WriteFiles []struct {
 			Path    string `json:"path"`
 			Content string `json:"content"`
 		} `json:"write_files"`
 	}
-	for _, p := range o.pools {
-		if p.pool.String() != pool || yaml.Unmarshal(p.provisioning.Data[api.UserDataKey], &doc) != nil {
-			continue
-		}
-		for _, f := range doc.WriteFiles {
-			if f.Path == path {
-				return slices.Contains(strings.Split(f.Content, "\n"), line)
-			}
+	if yaml.Unmarshal(a.provisioning.Data[api.UserDataKey], &doc) != nil {
+		return nil
+	}
+	for _, f := range doc.WriteFiles {
+		if f.Path == path {
+			return strings.Split(f.Content, "\n")
 		}
 	}
-	return false
+	return nil
 }
 
 // requestReconcile requests a reconciliation of the source as Flux's command line does, and returns the

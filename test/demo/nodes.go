@@ -2,12 +2,18 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
@@ -85,6 +91,74 @@ func (s *stage) command(ctx context.Context, out *screen, args string, lines int
 	}
 	out.text(text + "\n" + indent(strings.Join(shown, "\n"), "  "))
 	return nil
+}
+
+// bearer matches the token of a machine in its user-data.
+var bearer = regexp.MustCompile(`Authorization: Bearer (\S+)`)
+
+// failToBoot creates a second machine of a pool, which reports that the installation of a package fails,
+// and returns what the controller concludes.
+func (s *stage) failToBoot(ctx context.Context, p state) (api.MachineBootStatus, error) {
+	var set machines.MachineSet
+	if err := s.client.Get(ctx, client.ObjectKey{Namespace: p.pool.namespace, Name: p.pool.node()}, &set); err != nil {
+		return api.MachineBootStatus{}, fmt.Errorf("reading MachineSet %s: %w", p.pool.node(), err)
+	}
+	machine := &machines.Machine{ObjectMeta: owned(p.pool, "MachineSet", &set)}
+	machine.Name = p.pool.name + "-2"
+	if err := s.client.Create(ctx, machine); err != nil {
+		return api.MachineBootStatus{}, fmt.Errorf("creating Machine %s: %w", machine.Name, err)
+	}
+	var report *api.BootReport
+	find := func() string {
+		for _, r := range all[*api.BootReport](s.seen) {
+			if r.Annotations[api.AnnotationPool] == p.pool.String() {
+				report = r
+				return ""
+			}
+		}
+		return "there is none"
+	}
+	if err := s.seen.until(ctx, "the BootReport of "+p.pool.String(), find); err != nil {
+		return api.MachineBootStatus{}, err
+	}
+	const script = "/opt/bin/setup"
+	lines := p.file(script)
+	n := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, "open-iscsi") })
+	token := bearer.FindSubmatch(p.bootstrap.Data[api.UserDataKey])
+	if n < 1 || token == nil {
+		return api.MachineBootStatus{}, fmt.Errorf("the user-data of %s has no line with the package, or no token", p.pool)
+	}
+	entry := api.MachineBoot{
+		Machine: machine.Name, Stage: api.BootStageSetup, Outcome: api.BootFailing, Attempt: 1, Config: render.ShortDigest(p.bootstrap.Annotations[api.AnnotationInputDigest]),
+		File: script, Line: int32(n), // of the command's first line, counted from 1
+		Command:    strings.TrimSuffix(lines[n-1], "\\") + strings.TrimSpace(lines[n]),
+		ExitStatus: 100, Log: "Reading package lists...\nE: Unable to locate package open-iscsi", BootID: "6f1c8f2a-93d4-4b0e-9d5e-0a4b7c2d1e3f", Time: time.Now().UTC().Format(time.RFC3339),
+	}
+	body, err := json.Marshal(map[string]any{
+		"apiVersion": api.GroupVersion.String(), "kind": "BootReport", "metadata": map[string]any{"name": report.Name}, "spec": api.BootReportSpec{Machines: []api.MachineBoot{entry}},
+	})
+	if err != nil {
+		return api.MachineBootStatus{}, fmt.Errorf("encoding a report: %w", err)
+	}
+	config := rest.AnonymousClientConfig(s.cluster.Config)
+	config.BearerToken = string(token[1])
+	node, err := client.New(config, client.Options{Scheme: s.client.Scheme(), Mapper: s.client.RESTMapper()})
+	if err != nil {
+		return api.MachineBootStatus{}, fmt.Errorf("acting as Machine %s: %w", machine.Name, err)
+	}
+	if err := node.Patch(ctx, report.DeepCopy(), client.RawPatch(types.ApplyPatchType, body), client.FieldOwner(machine.Name)); err != nil {
+		return api.MachineBootStatus{}, fmt.Errorf("reporting for Machine %s: %w", machine.Name, err)
+	}
+	err = s.seen.until(ctx, "the cause of the failure", func() string {
+		if why := find(); why != "" || len(report.Status.Machines) == 0 || report.Status.Machines[0].Cause == nil {
+			return "nothing is concluded"
+		}
+		return ""
+	})
+	if err != nil {
+		return api.MachineBootStatus{}, err
+	}
+	return report.Status.Machines[0], nil
 }
 
 // editSecret overwrites the user data of a pool by hand and waits until the controller has restored it.

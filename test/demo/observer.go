@@ -61,6 +61,7 @@ func observe(ctx context.Context, config *rest.Config) (*observer, error) {
 		&osm.OperatingSystemProfile{}: in(metav1.NamespaceSystem),
 		&osm.OperatingSystemConfig{}:  in(metav1.NamespaceSystem),
 		&api.NodeProvenance{}:         {},
+		&api.BootReport{}:             in(api.NamespaceCloudInitSettings),
 		&eventsv1.Event{}:             {}, // pools are anywhere
 	}
 	c, err := cache.New(config, cache.Options{Scheme: scheme, ByObject: watched})

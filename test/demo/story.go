@@ -32,6 +32,7 @@ type options struct {
 // result is the outcome of the demo, for its test.
 type result struct {
 	first, changed, mended, rolledBack outcome
+	failed                             api.MachineBootStatus
 	restored                           string   // event about the edited Secret
 	commits                            []commit // in the order they were pushed
 	line                               int      // of the mistake
@@ -96,7 +97,7 @@ func demo(ctx context.Context, o options, stdout io.Writer, res *result) (err er
 	}
 	go s.controllerEnded(ctx, cancel)
 	begin := time.Now()
-	for _, scene := range []func(context.Context, *stage, *screen, *result) error{firstPush, nodes, handEdit, change, mistake, fixMistake, rollback} {
+	for _, scene := range []func(context.Context, *stage, *screen, *result) error{firstPush, nodes, handEdit, change, mistake, fixMistake, failedBoot, rollback} {
 		if err := scene(ctx, s, out, res); err != nil {
 			return err
 		}
@@ -264,6 +265,20 @@ func fixMistake(ctx context.Context, s *stage, out *screen, res *result) error {
 	}
 	out.text("\n" + s.readyLine())
 	return nil
+}
+
+// failedBoot lets a machine report that the new package cannot be installed, and asks why it has no node.
+func failedBoot(ctx context.Context, s *stage, out *screen, res *result) error {
+	out.chapter("A machine does not boot: which line of whose commit?")
+	i := slices.IndexFunc(res.mended.pools, func(p state) bool { return p.pool.String() == editedPool.String() })
+	begin := time.Now()
+	var err error
+	if res.failed, err = s.failToBoot(ctx, res.mended.pools[i]); err != nil {
+		return err
+	}
+	out.text(fmt.Sprintf("No machine runs here: the demo sends what one sends if its profile has the reporting scripts, with the token in its user-data.\nThe controller named the cause after %s.", seconds(time.Since(begin))))
+	const boot = 14 // the lines up to the end of the output of the script
+	return s.command(ctx, out, "trace machine/"+editedPool.namespace+"/"+res.failed.Machine, boot)
 }
 
 // rollback reverts everything that followed the first change.

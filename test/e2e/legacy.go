@@ -81,7 +81,7 @@ type Legacy struct {
 const legacyServer = "https://api.example.com:6443"
 
 // NewLegacy populates a control plane with pools: every fifth has Flatcar, and the last two have
-// provider edge (contract: sections 8.1 to 8.3 and 9.3).
+// provider edge.
 func NewLegacy(s *System, pools int) *Legacy {
 	s.T.Helper()
 	var getter corev1.Secret
@@ -158,7 +158,7 @@ func legacyKey(p *LegacyPool) string {
 	return "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExample " + p.Name + "@example.com"
 }
 
-// reconcile makes OSM's requests for a pool, in its order (contract: sections 8.1 and 9.2).
+// reconcile makes OSM's requests for a pool, in its order.
 func (l *Legacy) reconcile(p *LegacyPool) error {
 	ctx, name := l.s.T.Context(), p.Name+"-"+l.s.Pools
 	annotations, err := l.annotations(p)
@@ -189,7 +189,7 @@ func (l *Legacy) reconcile(p *LegacyPool) error {
 	if err := l.Client.Get(ctx, client.ObjectKeyFromObject(osc), osc); apierrors.IsNotFound(err) {
 		if p.provider == "edge" {
 			script := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: "edge-provider-script-" + name}, Data: map[string][]byte{"fetch-bootstrap-script": []byte("fetch\n")}}
-			if err := l.Client.Create(ctx, script); err != nil { // it does no more than that (contract: section 15.1, 10)
+			if err := l.Client.Create(ctx, script); err != nil { // it does no more than that
 				return err
 			}
 		}
@@ -213,8 +213,7 @@ func (l *Legacy) reconcile(p *LegacyPool) error {
 	return nil
 }
 
-// ensureKubeconfig writes the kubelet's kubeconfig if there is none, and with a new token (contract:
-// section 8.4).
+// ensureKubeconfig writes the kubelet's kubeconfig if there is none, and with a new token.
 func (l *Legacy) ensureKubeconfig(s *corev1.Secret, made bool) error {
 	ctx, data := l.s.T.Context(), map[string][]byte{"kubeconfig": []byte("apiVersion: v1\nkind: Config\n")}
 	err := l.Client.Get(ctx, client.ObjectKeyFromObject(s), s)
@@ -235,7 +234,7 @@ func legacySecret(name, document string) *corev1.Secret {
 		Type: corev1.SecretTypeOpaque, Immutable: &immutable, Data: map[string][]byte{api.UserDataKey: []byte(document)}}
 }
 
-// annotations are the three by which OSM knows when to rotate (contract: section 9.3).
+// annotations are the three by which OSM knows when to rotate.
 func (l *Legacy) annotations(p *LegacyPool) (map[string]string, error) {
 	var osp osm.OperatingSystemProfile
 	if err := l.Client.Get(l.s.T.Context(), types.NamespacedName{Namespace: Namespace, Name: p.profile}, &osp); err != nil {
@@ -250,7 +249,7 @@ func (l *Legacy) annotations(p *LegacyPool) (map[string]string, error) {
 }
 
 // ensureToken finds the pool's bootstrap token, or makes it. More than one is an error of
-// OSM (contract: section 8.3).
+// OSM.
 func (l *Legacy) ensureToken(p *LegacyPool) (made bool, err error) {
 	var list corev1.SecretList
 	key := l.s.Pools + "-" + p.Name
@@ -276,7 +275,7 @@ func (l *Legacy) ensureToken(p *LegacyPool) (made bool, err error) {
 	})
 }
 
-// config is what operating-system-manager makes of the profile, with its credentials (contract: section 1.4).
+// config is what operating-system-manager makes of the profile, with its credentials.
 func (l *Legacy) config(p *LegacyPool) osm.OperatingSystemConfigSpec {
 	const hosts = "server = \"https://registry-1.docker.io\"\n\n[host.\"https://registry-1.docker.io\"]\n  capabilities = [\"pull\", \"resolve\"]\n"
 	file := func(path string, permissions int32, encoding, content string) osm.File {
@@ -311,8 +310,7 @@ func legacyMachineName(p *LegacyPool) string {
 	return "<MACHINE_NAME>"
 }
 
-// legacyDocument makes the document of a stage of a configuration, in the form of operating-system-manager
-// (contract: sections 7.2 to 7.4).
+// legacyDocument makes the document of a stage of a configuration, in the form of operating-system-manager.
 func legacyDocument(p *LegacyPool, config *osm.OSCConfig, machine string) string {
 	if p.isFlatcar() {
 		return legacyIgnition(config, machine)
@@ -367,7 +365,7 @@ func legacyIgnition(config *osm.OSCConfig, machine string) string {
 }
 
 // rotates reports whether OSM would rotate a pool: unless all three annotations of its
-// configuration are those of the pool and its profile (contract: section 9.4). Without a
+// configuration are those of the pool and its profile. Without a
 // configuration none of them is.
 func (l *Legacy) rotates(p *LegacyPool) (bool, error) {
 	var osc osm.OperatingSystemConfig
@@ -428,7 +426,7 @@ func (l *Legacy) checkRestored() {
 		}
 		l.s.NoError(l.reconcile(p))
 		for name, now := range l.secrets() {
-			// The contract does not fix the blanks in hosts.toml.
+			// Blanks in hosts.toml can differ.
 			if was := before[name]; !strings.Contains(name, "-kubelet-") {
 				for _, d := range takeover.Compare(&was, &now) {
 					l.s.T.Errorf("%s was created with other content: %s", name, d)

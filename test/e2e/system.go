@@ -190,11 +190,12 @@ func (s *System) Get(namespace, name string, obj client.Object) error {
 	return s.Client.Get(s.T.Context(), types.NamespacedName{Namespace: namespace, Name: name}, obj)
 }
 
-// Eventually waits until check finds nothing wrong.
+// Eventually waits until check finds nothing wrong. It looks less often the longer it waits,
+// because each check takes CPU of the API server.
 func (s *System) Eventually(what string, check func() error) {
 	s.T.Helper()
 	deadline := time.Now().Add(Patience)
-	for {
+	for pause := 25 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
 		err := check()
 		if err == nil {
 			return
@@ -205,7 +206,7 @@ func (s *System) Eventually(what string, check func() error) {
 		select {
 		case <-s.exitedOrNever():
 			s.T.Fatalf("waiting for %s: the controller ended", what)
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(pause):
 		}
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"testing"
 	"time"
 
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/nodefixture"
 )
 
@@ -122,6 +123,7 @@ type cloud struct {
 	strangers map[string]int
 	requests  []request
 	reports   []string // bodies
+	matches   []string // annotations of the node
 	tunnels   []string // hosts that were asked for through the proxy
 }
 
@@ -193,7 +195,9 @@ func (c *cloud) handle(w http.ResponseWriter, r *http.Request) {
 	host, _, _ := strings.Cut(r.Host, ":")
 	status, body := http.StatusOK, []byte(nil)
 	if host == apiHost {
-		if r.Method == http.MethodPatch {
+		if name, ok := strings.CutPrefix(r.URL.Path, "/api/v1/nodes/"); ok {
+			status, body = c.match(r, name)
+		} else if r.Method == http.MethodPatch {
 			status, body = c.report(r)
 		} else {
 			status, body = c.secret(r)
@@ -243,6 +247,26 @@ func (c *cloud) report(r *http.Request) (int, []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reports = append(c.reports, string(body))
+	return http.StatusOK, []byte("{}")
+}
+
+// match is PATCH .../nodes/NAME of one annotation. The certificate of the client is not asked for.
+func (c *cloud) match(r *http.Request, name string) (int, []byte) {
+	var patch struct {
+		Metadata struct {
+			Annotations map[string]string `json:"annotations"`
+		} `json:"metadata"`
+	}
+	decoder := json.NewDecoder(r.Body)
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(&patch)
+	text, ok := patch.Metadata.Annotations[api.AnnotationMatch]
+	if err != nil || !ok || len(patch.Metadata.Annotations) != 1 || name != machineName || r.Method != http.MethodPatch || r.Header.Get("Content-Type") != "application/merge-patch+json" {
+		c.t.Errorf("%s %s with %q has %+v: %v", r.Method, r.URL, r.Header.Get("Content-Type"), patch, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.matches = append(c.matches, text)
 	return http.StatusOK, []byte("{}")
 }
 

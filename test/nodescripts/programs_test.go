@@ -14,7 +14,7 @@ import (
 // python, is missing: not every image has it.
 var realPrograms = []string{
 	"awk", "base64", "bash", "basename", "cat", "chmod", "chown", "cp", "curl", "cut", "date", "dirname", "env", "find", "grep", "gzip",
-	"head", "hostname", "id", "install", "ip", "jq", "ln", "ls", "mkdir", "mktemp", "mv", "readlink", "rm", "rmdir", "sed", "sha256sum",
+	"head", "hostname", "id", "install", "ip", "jq", "ln", "ls", "mkdir", "mktemp", "mv", "od", "readlink", "rm", "rmdir", "sed", "sha256sum",
 	"sort", "stat", "tail", "tar", "tee", "timeout", "touch", "tr", "uname", "wc",
 }
 

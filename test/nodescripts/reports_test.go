@@ -3,7 +3,10 @@ package nodescripts_test
 import (
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -39,7 +42,7 @@ func (r *rehearsal) entries(report string) map[api.BootStage]api.MachineBoot {
 	all := map[api.BootStage]api.MachineBoot{}
 	for _, m := range b.Spec.Machines {
 		if m.Machine != machineName || m.Attempt < 1 || m.Config != render.ShortDigest(r.input.InputDigest()) || !bootID.MatchString(m.BootID) || len(m.File) > 256 ||
-			m.Line < 0 || len(m.Command) > 512 || len(m.Log) > 4096 || len(m.Time) > 32 || unprintable.MatchString(m.Command+m.Log) {
+			!nodeFile.MatchString(m.File) || m.Line < 0 || len(m.Command) > 512 || len(m.Log) > 4096 || len(m.Time) > 32 || unprintable.MatchString(m.Command+m.Log) {
 			r.t.Errorf("an entry is outside of the schema's bounds: %+v", m)
 		}
 		all[m.Stage] = m
@@ -53,6 +56,7 @@ func (r *rehearsal) entries(report string) map[api.BootStage]api.MachineBoot {
 }
 
 var (
+	nodeFile    = regexp.MustCompile(`^(/[A-Za-z0-9._@+*-]+)*$`)
 	bootID      = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 	unprintable = regexp.MustCompile(`[^\n -~]`)
 )
@@ -88,8 +92,11 @@ func TestReports(t *testing.T) {
 				{"Bootstrap", "Failing", "/opt/bin/fetch-secret web-"}, {"Bootstrap", "Succeeded", ""}, {"Setup", "Failing", "  curl --fail "},
 				{"Setup", "Failing", "/opt/bin/fetch-secret kube-system-web-"}, {"Join", "Failing", "[[ -s " + clientCertificate}, {"Join", "Succeeded", ""},
 			}
-			if s.profile == "osp-flatcar-cloud-init" { // only the bootstrap stage's script, and its first failure
-				want = []expected{{"Bootstrap", "Failing", "  curl --fail "}}
+			if s.profile == "osp-flatcar-cloud-init" { // only the bootstrap stage's script, and each new cause
+				want = []expected{
+					{"Bootstrap", "Failing", "  curl --fail "}, {"Bootstrap", "Failing", "/opt/bin/fetch-secret web-"},
+					{"Bootstrap", "Failing", "/opt/bin/fetch-secret kube-system-web-"}, {"Bootstrap", "Failing", "[[ -s " + clientCertificate},
+				}
 			}
 			r.up()
 			r.finished()
@@ -166,7 +173,7 @@ func TestReportsUnwanted(t *testing.T) {
 
 // canaries are credentials in every place where a profile has one.
 var canaries = []string{
-	"canary-proxy-pa55", "canary-mirror%2Fpa55", "canary-mirror/pa55", "canary-cloud, pa55=x", "canary-registry-pa55", "canary-rhel-user", "canary-rhel-pa55",
+	"canary-proxy-pa55", "canary-mirror%2Fpa55", "canary-mirror/pa55", "canary-cloud, pa55=x", "canary-registry-pa55", "canary-hub-pa55", "canary-rhel-user", "canary-rhel-pa55",
 	"canary-rhel-organization", "canary-rhel-key", "canary-rhel-offline",
 }
 
@@ -196,6 +203,7 @@ func TestReportsKeepSecrets(t *testing.T) {
 				s.settings = func(s *render.Settings) {
 					s.NodeHTTPProxy, s.NodeNoProxy = "http://node:"+canaries[0]+"@"+proxyHost+":"+proxyPort, apiHost+","+mirrorHost
 					s.DownloadMirrors = map[string]string{"kubernetes": "https://node:" + canaries[1] + "@" + mirrorHost + "/dl.k8s.io"}
+					s.NodeRegistryMirrors = "https://node:" + canaries[5] + "@hub.test"
 					s.RegistryCredentials = map[string]render.RegistryCredential{"registry.test": {Username: "node", Password: canaries[4]}}
 				}
 				s.pool = func(p *render.Pool) {
@@ -203,8 +211,8 @@ func TestReportsKeepSecrets(t *testing.T) {
 					p.OverwriteCloudConfig = &config
 					if p.OperatingSystemSpec.RHEL != nil {
 						p.OperatingSystemSpec.RHEL = &render.RHELSpec{
-							RHELSubscriptionManagerUser: canaries[5], RHELSubscriptionManagerPassword: canaries[6], RHELOrganizationName: canaries[7],
-							RHELActivationKey: canaries[8], RHSMOfflineToken: canaries[9],
+							RHELSubscriptionManagerUser: canaries[6], RHELSubscriptionManagerPassword: canaries[7], RHELOrganizationName: canaries[8],
+							RHELActivationKey: canaries[9], RHSMOfflineToken: canaries[10],
 						}
 					}
 				}
@@ -212,9 +220,9 @@ func TestReportsKeepSecrets(t *testing.T) {
 			r.cloud.proxy()
 			r.up()
 			r.onCall = nil // which would find what the script below does
-			told := canaries[:5]
+			told := canaries[:6]
 			if s.profile == "osp-rhel" {
-				told = canaries[:9] // the offline token stays in the cluster
+				told = canaries[:10] // the offline token stays in the cluster
 			}
 			r.secrets = append(r.secrets, canaries...)
 			quoted := make([]string, len(told))
@@ -254,9 +262,9 @@ func TestReportsKeepSecrets(t *testing.T) {
 }
 
 // TestReportsKeepStructuredSecrets: values of a cloud configuration in JSON or YAML are removed whole,
-// also those of short words, before a comma, and in a list.
+// also those of short words, before a comma, in a list, and those that contain another.
 func TestReportsKeepStructuredSecrets(t *testing.T) {
-	secrets := []string{"pa 55 of, json", "li:st pa 55", "ya:ml pa 55", "in one line"}
+	secrets := []string{"pa 55 of, json", "li:st pa 55", "ya:ml pa 55", "in one line", "-tail of it"}
 	for name, config := range map[string]string{
 		"JSON": `{
   "password": "` + secrets[0] + `",
@@ -268,7 +276,8 @@ func TestReportsKeepStructuredSecrets(t *testing.T) {
   "tenant": {"id": "` + secrets[3] + `", "zone": "none"}
 }
 `,
-		"YAML": "password: '" + secrets[0] + "' \nkeys:\n  - " + secrets[2] + "\n  - \"" + secrets[1] + "\"\nmore: [x, \"" + secrets[3] + "\"]\n",
+		"a user in a password": "user: canary\npassword: canary" + secrets[4] + "\n",
+		"YAML":                 "password: '" + secrets[0] + "' \nkeys:\n  - " + secrets[2] + "\n  - \"" + secrets[1] + "\"\nmore: [x, \"" + secrets[3] + "\"]\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			parallel(t)
@@ -297,15 +306,41 @@ func TestReportsKeepStructuredSecrets(t *testing.T) {
 	}
 }
 
-// TestReportsAfterBootstrap: when the bootstrap stage has failed for long, the first failure of both
-// later stages and the success are reported all the same, in six requests of a boot.
+// TestReportsAfterBootstrap: when the bootstrap stage has failed for long, its success and the first
+// failure of both later stages are reported all the same, in six requests of a boot. Reports of an
+// earlier boot do not count.
 func TestReportsAfterBootstrap(t *testing.T) {
-	parallel(t)
-	r := rehearse(t, scenarios[0].with(reporting))
-	r.up()
-	r.onCall = nil
-	r.write("/var/log/boot-reports", "\n\n\n", 0o644)
-	r.write("/opt/bin/fails", `#!/bin/bash
+	const other = "00000000-0000-4000-8000-000000000000\n"
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type outcomes = map[api.BootStage]api.BootOutcome
+	for name, c := range map[string]struct {
+		before string
+		want   []outcomes
+	}{
+		"in this boot": {strings.Repeat(string(boot), 3), []outcomes{
+			{"Bootstrap": "Succeeded"},
+			{"Bootstrap": "Succeeded", "Setup": "Failing"},
+			{"Bootstrap": "Succeeded", "Setup": "Succeeded", "Join": "Failing"},
+		}},
+		"in an earlier boot": {strings.Repeat(other, 6), []outcomes{
+			{"Bootstrap": "Succeeded"},
+			{"Bootstrap": "Succeeded", "Setup": "Failing"},
+			{"Bootstrap": "Succeeded", "Setup": "Failing"}, // of another line
+			{"Bootstrap": "Succeeded", "Setup": "Succeeded", "Join": "Failing"},
+			{"Bootstrap": "Succeeded", "Setup": "Failing", "Join": "Failing"}, // of a line before that
+			{"Bootstrap": "Succeeded", "Setup": "Succeeded", "Join": "Succeeded"},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			parallel(t)
+			r := rehearse(t, scenarios[0].with(reporting))
+			r.up()
+			r.onCall = nil
+			r.write("/var/log/boot-reports", c.before, 0o644)
+			r.write("/opt/bin/fails", `#!/bin/bash
 set -e
 echo x >>/root/attempts
 case $(wc -l </root/attempts) in
@@ -315,24 +350,127 @@ case $(wc -l </root/attempts) in
 5) (exit 4) && [[ kubelet-client-current.pem ]] ;;
 esac
 `, 0o755)
+			if got := r.run(nil, "/opt/bin/supervise-setup.sh", "/opt/bin/fails"); got.status != 0 {
+				t.Fatalf("it ends with %d: %s", got.status, got.output)
+			}
+			if len(r.cloud.reports) != len(c.want) {
+				t.Fatalf("%d reports were sent, want %d:\n%s", len(r.cloud.reports), len(c.want), strings.Join(r.cloud.reports, "\n"))
+			}
+			for i, w := range c.want {
+				got := outcomes{}
+				for stage, m := range r.entries(r.cloud.reports[i]) {
+					got[stage] = m.Outcome
+				}
+				if !maps.Equal(got, w) {
+					t.Errorf("report %d has %v, want %v", i, got, w)
+				}
+			}
+		})
+	}
+}
+
+// TestBootstrapReports: a failure of the bootstrap stage is reported at once, after 1, 4 and 10 minutes
+// and when its cause changes, at most four times. If the clock is set, it is not reported more often.
+func TestBootstrapReports(t *testing.T) {
+	for name, c := range map[string]struct {
+		elapsed, fails string
+		want           int
+	}{
+		"the same cause":      {"0", "false", 1},
+		"after a minute":      {"60", "false", 2},
+		"after four minutes":  {"240", "false", 3},
+		"after ten minutes":   {"600", "false", 4},
+		"the clock is set":    {"2000000", "false", 4},
+		"the clock goes back": {"-2000000", "false", 1},
+		"another line":        {"0", "if ((n == 3)); then\n    false\n  fi\n  false", 3},
+		"another status":      {"0", "(exit $((n % 2 + 1)))", 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			parallel(t)
+			const begins = "n=0 pause=1"
+			r := rehearse(t, scenarios[0].with(func(s *scenario) {
+				reporting(s)
+				s.weaken = [2]string{begins, begins + " SECONDS=" + c.elapsed}
+			}))
+			r.up()
+			r.onCall = nil
+			r.write("/opt/bin/fails", "set -e\necho x >>/root/attempts\nn=$(wc -l </root/attempts)\nif ((n < 10)); then\n  "+c.fails+"\nfi\n", 0o755)
+			if got := r.run(nil, "/opt/bin/supervise.sh", "/opt/bin/fails"); got.status != 0 {
+				t.Fatalf("it ends with %d: %s", got.status, got.output)
+			}
+			if n := len(r.cloud.reports); n != c.want {
+				t.Errorf("%d reports were sent, want %d:\n%s", n, c.want, strings.Join(r.cloud.reports, "\n"))
+			}
+			for _, report := range r.cloud.reports {
+				r.entries(report)
+			}
+			if n := strings.Count(r.read("/var/log/boot-reports"), "\n"); n != c.want {
+				t.Errorf("%d reports are counted, want %d", n, c.want)
+			}
+		})
+	}
+}
+
+// TestReportsOnFullDisk: a node whose disk is full says so.
+func TestReportsOnFullDisk(t *testing.T) {
+	parallel(t)
+	r := rehearse(t, scenarios[0].with(reporting))
+	r.up()
+	r.onCall = nil
+	// Nothing can be written where the disk is; /run is in memory.
+	for _, path := range []string{"/var/log/osm-gitops/cause", "/var/log/osm-gitops/log", "/var/log/osm-gitops/Setup.json", "/var/log/boot-reports"} {
+		r.must(os.MkdirAll(r.path(filepath.Dir(path)), 0o755))
+		r.must(os.RemoveAll(r.path(path)))
+		r.must(os.Symlink("/dev/full", r.path(path)))
+	}
+	r.write("/opt/bin/fails", "#!/bin/bash\nset -e\necho x >>/root/attempts\nif (($(wc -l </root/attempts) < 2)); then\n  echo downloaded >/dev/full\nfi\n", 0o755)
 	if got := r.run(nil, "/opt/bin/supervise-setup.sh", "/opt/bin/fails"); got.status != 0 {
 		t.Fatalf("it ends with %d: %s", got.status, got.output)
 	}
-	want := []map[api.BootStage]api.BootOutcome{
-		{"Bootstrap": "Succeeded", "Setup": "Failing"},
-		{"Bootstrap": "Succeeded", "Setup": "Succeeded", "Join": "Failing"},
-		{"Bootstrap": "Succeeded", "Setup": "Succeeded", "Join": "Succeeded"},
+	if len(r.cloud.reports) != 2 {
+		t.Fatalf("%d reports were sent, want one of the failure and one of the success:\n%s", len(r.cloud.reports), strings.Join(r.cloud.reports, "\n"))
 	}
-	if len(r.cloud.reports) != len(want) {
-		t.Fatalf("%d reports were sent, want %d:\n%s", len(r.cloud.reports), len(want), strings.Join(r.cloud.reports, "\n"))
+	if got := r.entries(r.cloud.reports[0])["Setup"]; got.File != "/opt/bin/fails" || got.Line != 5 || !strings.Contains(got.Log, "No space left on device") {
+		t.Errorf("the failure is %+v", got)
 	}
-	for i, w := range want {
-		all := r.entries(r.cloud.reports[i])
-		for stage, outcome := range w {
-			if all[stage].Outcome != outcome {
-				t.Errorf("report %d: %s is %+v, want %s", i, stage, all[stage], outcome)
+}
+
+// TestReportsOfOtherCommands: what bash has no file or line of.
+func TestReportsOfOtherCommands(t *testing.T) {
+	const once = "echo x >>/root/attempts; if (($(wc -l </root/attempts) < 2)); then %s; fi"
+	script := func(command string) []string {
+		return []string{"/opt/bin/x", "#!/bin/bash\nset -eu\n" + fmt.Sprintf(once, command) + "\n"}
+	}
+	for name, c := range map[string]struct {
+		env, argv []string
+		want      api.MachineBoot
+	}{
+		"a function of the environment": {[]string{"BASH_FUNC_odd%%=() { grep -q x /dev/null; }"}, script("odd"), api.MachineBoot{Command: "grep -q x /dev/null", ExitStatus: 1}},
+		"bash -c":                       {nil, []string{"bash", "-euc", fmt.Sprintf(once, "grep -q y /dev/null")}, api.MachineBoot{Command: "grep -q y /dev/null", ExitStatus: 1}},
+		"exit":                          {nil, script("echo one; echo 'setup: no token=x disk' >&2; exit 3"), api.MachineBoot{File: "/opt/bin/x", Command: "exit after: setup: no token= ***", ExitStatus: 3}},
+		"exit without a word":           {nil, script("exit 4"), api.MachineBoot{File: "/opt/bin/x", ExitStatus: 4}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			parallel(t)
+			r := rehearse(t, scenarios[0].with(reporting))
+			r.up()
+			r.onCall = nil
+			argv := c.argv
+			if argv[0] == "/opt/bin/x" {
+				r.write(argv[0], argv[1], 0o755)
+				argv = argv[:1]
 			}
-		}
+			if got := r.run(c.env, append([]string{"/opt/bin/supervise-setup.sh"}, argv...)...); got.status != 0 || strings.Contains(got.output, "unbound") {
+				t.Fatalf("it ends with %d: %s", got.status, got.output)
+			}
+			if len(r.cloud.reports) != 2 {
+				t.Fatalf("%d reports were sent:\n%s", len(r.cloud.reports), strings.Join(r.cloud.reports, "\n"))
+			}
+			got := r.entries(r.cloud.reports[0])["Setup"]
+			if got.File != c.want.File || got.Line != 0 || got.Command != c.want.Command || got.ExitStatus != c.want.ExitStatus {
+				t.Errorf("the failure is %+v, want %+v", got, c.want)
+			}
+		})
 	}
 }
 

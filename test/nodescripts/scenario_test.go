@@ -205,7 +205,7 @@ func rehearse(t testing.TB, s scenario) *rehearsal {
 		kubeconfig:   {kubeconfigKey: kubeconfigText},
 	})
 	r.secret, r.kubeconfig = "/secrets/"+provisioning, "/secrets/"+kubeconfig
-	// machine-controller puts the machine's name in, in either form (contract 12).
+	// machine-controller puts the machine's name in, in either form.
 	named := strings.NewReplacer("<MACHINE_NAME>", machineName, "%3CMACHINE_NAME%3E", machineName).Replace(string(out.Bootstrap))
 	r.document = &document{text: []byte(named)}
 	r.want = map[string]wanted{

@@ -92,6 +92,12 @@ func (n *node) systemctl(args []string) protocol.Reply {
 		n.machine.reboot = true
 		n.off()
 		return protocol.Reply{}
+	case "is-system-running":
+		return protocol.Reply{Stdout: "running\n"}
+	case "list-unit-files":
+		return n.unitFiles(units)
+	case "show":
+		return n.show(units)
 	}
 	if len(units) == 0 {
 		return failure(1, "systemctl %s: too few arguments", verb)
@@ -109,6 +115,39 @@ func (n *node) systemctl(args []string) protocol.Reply {
 		}
 	}
 	return protocol.Reply{}
+}
+
+// unitFiles is `systemctl list-unit-files`, which fails if it lists none.
+func (n *node) unitFiles(units []string) protocol.Reply {
+	r := protocol.Reply{}
+	for _, unit := range units {
+		state := "disabled"
+		switch {
+		case n.isMasked(unit):
+			state = "masked"
+		case !n.hasUnit(unit):
+			continue
+		case n.exists(wantsDir+unit) || n.machine.active[unit]:
+			state = "enabled"
+		}
+		r.Stdout += unit + " " + state + " enabled\n"
+	}
+	if r.Stdout == "" {
+		r.Exit = 1
+	}
+	return r
+}
+
+// show is `systemctl show --property NAME UNIT`. Each start of the kubelet is at another time.
+func (n *node) show(words []string) protocol.Reply {
+	if len(words) != 2 {
+		return failure(1, "the stand-in shows one property of one unit, not %q", words)
+	}
+	value := map[bool]string{true: "active", false: "inactive"}[n.machine.active[words[1]]]
+	if words[0] != "ActiveState" {
+		value = fmt.Sprint(n.machine.kubelets)
+	}
+	return protocol.Reply{Stdout: words[0] + "=" + value + "\n"}
 }
 
 // unit executes one verb of systemctl for one existing unit.

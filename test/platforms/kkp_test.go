@@ -191,8 +191,8 @@ func TestKKPInAnyOrder(t *testing.T) {
 }
 
 // worksAsReference does what operating-system-manager does with the permissions of a platform: it
-// writes its profiles, and creates the objects of a pool and renews its token (contract, sections 8
-// and 9). The requests name no field manager.
+// writes its profiles, and creates the objects of a pool and renews its token. The requests name no
+// field manager.
 func worksAsReference(t *testing.T, s *e2e.System, reference client.Client) {
 	t.Helper()
 	ctx, name := t.Context(), "web-"+s.Pools

@@ -133,7 +133,7 @@ func Embedded() ([]*unstructured.Unstructured, error) {
 		return nil, err
 	}
 	for _, elements := range [][]string{
-		{"deploy", "cloud-init-settings.yaml"}, // contract: section 8.5
+		{"deploy", "cloud-init-settings.yaml"}, // the namespace and the identity that nodes fetch with
 		{"test", "platforms", "kubeone", "rbac.yaml"}, {"test", "platforms", "kubeone", "deployments.yaml"}, {"test", "platforms", "kubeone", "webhooks.yaml"},
 	} {
 		objects, err := Read(elements...)

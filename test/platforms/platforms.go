@@ -34,7 +34,7 @@ func Path(elements ...string) (string, error) {
 var added = []string{"x-kubernetes-validations", "additionalPrinterColumns", "subresources", "categories"}
 
 // CRDs returns the CustomResourceDefinitions of operating-system-manager as KubeOne applies them at
-// each "kubeone apply", and as KKP reconciles them: ours, which have the schema of the contract,
+// each "kubeone apply", and as KKP reconciles them: ours, which have the same schema,
 // without what we add to it.
 func CRDs() ([]*unstructured.Unstructured, error) {
 	root, err := program.Root()

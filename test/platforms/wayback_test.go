@@ -29,7 +29,7 @@ func TestWayBack(t *testing.T) {
 		})
 		k.apply(withoutWebhooks)
 		s := e2e.NewSystemOn(t, k.cluster)
-		l := e2e.NewLegacy(s, 51)
+		l := e2e.NewLegacy(s, 13)
 		k.apply(k.embedded())
 
 		k.apply(k.ours())
@@ -42,7 +42,7 @@ func TestWayBack(t *testing.T) {
 	})
 	t.Run("KKP", func(t *testing.T) {
 		s := newKKP(t)
-		l := e2e.NewLegacy(s, 51)
+		l := e2e.NewLegacy(s, 13)
 		if err := s.Cluster.Apply(t.Context(), e2e.RepoPath("deploy/kkp/user-cluster.yaml")); err != nil {
 			t.Fatal(err)
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
 )
 
-// TestContents: small files of shipped profiles say what contract 14.2 and 14.3 have
-// them say.
+// TestContents: small files of shipped profiles have the same content as in
+// operating-system-manager's.
 func TestContents(t *testing.T) {
 	var out report
 	for _, r := range renderings(t) {
@@ -49,7 +49,7 @@ func overwritten(r *rendering) string {
 	if config := r.in.Pool.OverwriteCloudConfig; config != nil {
 		return *config
 	}
-	return "" // of every supported kubelet (contract 5)
+	return "" // of every supported kubelet
 }
 
 func wantSysctl(r *rendering) map[string]string {

@@ -32,7 +32,7 @@ var quotedCommands = []string{
 
 // TestImportedCommands imports each quoted item and runs cloud-init's result of it: it writes the
 // same as cloud-init's result of the reference's document, in which the item has no additional
-// quotes (contract 7.3).
+// quotes.
 func TestImportedCommands(t *testing.T) {
 	var reference, ours []string
 	for _, item := range quotedCommands {

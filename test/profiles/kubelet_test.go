@@ -26,7 +26,7 @@ const (
 
 // TestKubeletConf: the kubelet's own type takes every configuration without an
 // unknown field, and it holds what the pool's annotations ask for, or the
-// contract's defaults (section 6).
+// defaults of operating-system-manager's profiles.
 func TestKubeletConf(t *testing.T) {
 	var out report
 	for _, r := range renderings(t) {
@@ -67,7 +67,7 @@ func differences[V any](want, got map[string]V) []string {
 	return out
 }
 
-// wantKubelet is the configuration of contract 14.2 for a combination.
+// wantKubelet is the configuration of operating-system-manager's profiles for a combination.
 func wantKubelet(r *rendering) map[string]any {
 	list := func(items ...any) []any { return items }
 	want := map[string]any{
@@ -89,8 +89,8 @@ func wantKubelet(r *rendering) map[string]any {
 	case osm.OperatingSystemUbuntu, osm.OperatingSystemFlatcar:
 		want["resolvConf"] = "/run/systemd/resolve/resolv.conf"
 	case osm.OperatingSystemAmazon2:
-		// Not in the contract: on cgroups of version 1, which Amazon Linux 2 has, a kubelet
-		// of today ends with "configured to not run on a host using cgroup v1".
+		// operating-system-manager lacks this: on cgroups of version 1, which Amazon Linux 2 has, a
+		// kubelet of today ends with "configured to not run on a host using cgroup v1".
 		want["failCgroupV1"] = false
 	}
 	if r.values[matrix.Gates] == "two" {
@@ -139,8 +139,8 @@ func asMap(t *testing.T, config kubeletconfig.KubeletConfiguration) map[string]a
 	return out
 }
 
-// TestKubeletFlags: the kubelet is started with the flags of contract 14.2 and no
-// other, and its labels are labels.
+// TestKubeletFlags: the kubelet is started with the flags of operating-system-manager's profiles and
+// no other, and its labels are labels.
 func TestKubeletFlags(t *testing.T) {
 	var out report
 	for _, r := range renderings(t) {
@@ -219,7 +219,7 @@ func flags(content string) (map[string]string, error) {
 	return out, nil
 }
 
-// wantFlags is the table of contract 14.2, node labels aside. No supported kubelet
+// wantFlags are the flags of operating-system-manager's profiles, without node labels. No supported kubelet
 // has a cloud provider built in.
 func wantFlags(r *rendering) map[string]string {
 	cloud, isExternal := r.in.Pool.CloudProvider, r.in.Settings.ExternalCloudProvider

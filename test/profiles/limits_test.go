@@ -35,7 +35,7 @@ func TestLimits(t *testing.T) {
 				size = (size + 2) / 3 * 4
 			}
 		}
-		// machine-controller compresses for AWS, all but Flatcar's (contract 12.2).
+		// machine-controller compresses for AWS, all but Flatcar's.
 		if r.in.Pool.CloudProvider == "aws" && !r.coreOS() {
 			size = gzipSize(t, r.out.Bootstrap)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
 )
 
-// pathRow is a row of contract 14.1: which profiles write a file, in which stage, and
+// pathRow says which built-in profiles of operating-system-manager write a file, in which stage, and
 // the mode it has. Columns are U (ubuntu), E (rhel, rockylinux, amzn2), F (flatcar)
 // and C (flatcar-cloud-init); B is the bootstrap stage, P provisioning, "-" none.
 type pathRow struct {
@@ -19,7 +19,7 @@ type pathRow struct {
 	mode       uint32
 }
 
-var contractPaths = []pathRow{
+var osmPaths = []pathRow{
 	{"/opt/bin/supervise.sh", "B", "B", "B", "B", 0o755},
 	{"/opt/bin/bootstrap", "B", "B", "B", "-", 0o755},
 	{"/etc/systemd/system/bootstrap.service", "B", "B", "B", "-", 0o644},
@@ -69,11 +69,11 @@ var deviations = map[string]deviation{
 	"/proc/sys/kernel/panic":                                                {absent: true, reason: "as panic_on_oops"},
 	"/proc/sys/vm/overcommit_memory":                                        {absent: true, reason: "as panic_on_oops"},
 	"/etc/systemd/network/zz-default.network.d/ipv6-fix.conf":               {mode: 0o644, reason: "it is no program"},
-	"/etc/systemd/system/systemd-networkd.service.d/10-static-network.conf": {absent: true, reason: "network settings have no effect in a service's drop-in (contract 15.4, 50); /etc/systemd/network/static.network has them"},
+	"/etc/systemd/system/systemd-networkd.service.d/10-static-network.conf": {absent: true, reason: "network settings have no effect in a service's drop-in; /etc/systemd/network/static.network has them"},
 }
 
-// TestPaths: a node of a shipped profile has every file of contract 14.1, with the
-// mode that the table gives.
+// TestPaths: a node of a shipped profile has every file of osmPaths, with its mode,
+// except for deviations.
 func TestPaths(t *testing.T) {
 	var out report
 	used := map[string]bool{}
@@ -82,7 +82,7 @@ func TestPaths(t *testing.T) {
 			continue
 		}
 		stages := map[string]map[string]file{"B": r.bootstrap.nodeFiles(), "P": r.provisioning.nodeFiles()}
-		for _, row := range contractPaths {
+		for _, row := range osmPaths {
 			where := row.column(r)
 			if where == "-" {
 				continue
@@ -144,7 +144,7 @@ func TestModes(t *testing.T) {
 }
 
 // step is a text that a shipped profile's setup, and what it runs, must have on some
-// systems and providers (contract 14.3 and 14.4).
+// systems and providers.
 type step struct {
 	name      string
 	text      string
@@ -200,7 +200,7 @@ func steps() []step {
 	return append(out, step{"package", "tar", []osm.OperatingSystem{rocky}, nil, nil})
 }
 
-// TestSteps: what the contract has a node do is in the scripts that do it.
+// TestSteps: every step of operating-system-manager's profiles is in the scripts that run it.
 func TestSteps(t *testing.T) {
 	var out report
 	met := map[int]int{}

@@ -37,7 +37,7 @@ type rendering struct {
 	// name says which: the profile and the values.
 	name    string
 	profile profile.Document
-	// shipped profiles have to do everything the contract's tables list.
+	// shipped profiles have to do everything that those of operating-system-manager do.
 	shipped bool
 	values  map[string]string
 	in      render.Input

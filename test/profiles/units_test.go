@@ -72,6 +72,7 @@ var installed = map[string]string{
 	"/usr/bin/kubelet":    "the examples install Kubernetes' package",
 	"/usr/bin/nvidia-ctk": "osp-ubuntu-gpu installs the package of NVIDIA's container toolkit",
 	"/usr/bin/env":        "it is part of every image",
+	"/bin/bash":           "it is part of every image, or the scripts of the first stage would not run",
 }
 
 // unitSets are all units that the profiles write, each once. It reports those that

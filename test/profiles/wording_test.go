@@ -10,8 +10,7 @@ import (
 )
 
 // facts are strings that existing nodes, units or profiles depend on byte for byte and that cannot
-// be worded differently: the contract's tables of files, units and flags (sections 4, 6 and 14),
-// and terms of Kubernetes, systemd and containerd. A line that contains one has little other text.
+// be worded differently: files, units and flags of operating-system-manager's profiles, and terms of Kubernetes, systemd and containerd. A line that contains one has little other text.
 var facts = []string{
 	// Paths of files.
 	"/etc/default/grub.d/60-swap-accounting.cfg",

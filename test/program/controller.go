@@ -21,7 +21,7 @@ func Controller(ctx context.Context, path string) error {
 		return err
 	}
 	built := filepath.Join(cache, "osm-gitops", "controller")
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w")
 	cgo := "0"
 	if os.Getenv("OSM_SOAK") == "1" {
 		cgo = "1" // the race detector needs it

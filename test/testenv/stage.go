@@ -123,7 +123,7 @@ func Token(ctx context.Context, c *cluster.Cluster, account string) (string, err
 func Until(ctx context.Context, patience time.Duration, what string, condition func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for {
+	for pause := 25 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
 		err := condition()
 		if err == nil {
 			return nil
@@ -131,7 +131,7 @@ func Until(ctx context.Context, patience time.Duration, what string, condition f
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("waiting until %s: %w", what, errors.Join(ctx.Err(), err))
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(pause):
 		}
 	}
 }

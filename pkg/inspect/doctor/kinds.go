@@ -51,7 +51,7 @@ func (w *examination) examineAllKinds(ctx context.Context) {
 			if slices.Contains(nodeKinds, want.GetName()) {
 				in = w.Worker
 			}
-			w.compareOwnCRD(ctx, in, want)
+			w.compareProjectCRD(ctx, in, want)
 		}
 	}
 	w.examineMachineKinds(ctx)
@@ -70,7 +70,7 @@ func (w *examination) examineMachineKinds(ctx context.Context) {
 }
 
 // compareOwnCRD compares a CustomResourceDefinition with the one of this release.
-func (w *examination) compareOwnCRD(ctx context.Context, in *Cluster, want *unstructured.Unstructured) {
+func (w *examination) compareProjectCRD(ctx context.Context, in *Cluster, want *unstructured.Unstructured) {
 	apply := "kubectl apply --server-side -f deploy/crds"
 	have := w.getCRD(ctx, in, want.GetName(), apply)
 	if have == nil || !w.examineEstablished(in, have) {

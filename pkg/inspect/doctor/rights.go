@@ -144,8 +144,8 @@ func expand(rule rbacv1.PolicyRule) []authorizationv1.ResourceAttributes {
 	}
 	var out []authorizationv1.ResourceAttributes
 	for _, group := range rule.APIGroups {
-		for _, whole := range rule.Resources {
-			resource, sub, _ := strings.Cut(whole, "/")
+		for _, combined := range rule.Resources {
+			resource, sub, _ := strings.Cut(combined, "/")
 			for _, name := range names {
 				for _, verb := range rule.Verbs {
 					out = append(out, authorizationv1.ResourceAttributes{Verb: verb, Group: group, Resource: resource, Subresource: sub, Name: name})

@@ -47,7 +47,7 @@ func ListOSMDeployments(ctx context.Context, from client.Reader, namespace strin
 	return out, nil
 }
 
-// The last part of the image's name, and the two programs in it (contract, section 11).
+// The last part of the image's name, and the two programs in it.
 const (
 	osmImage      = "operating-system-manager"
 	osmController = "osm-controller"

@@ -28,16 +28,16 @@ func (w *examination) examineTokens(ctx context.Context) {
 		return
 	}
 	before := len(w.Findings)
-	w.examineFetchTokens(s)
+	w.reportExpiredFetchTokens(s)
 	w.examineBootstrapTokens(ctx, s)
 	if len(w.Findings) == before {
 		w.addFinding(Finding{Check: checkTokens, Level: OK, Cluster: w.clusterLabel(w.Worker), Found: "no token of a pool has expired"})
 	}
 }
 
-// examineFetchTokens checks the tokens with which machines fetch their Secrets, by the annotation
+// reportExpiredFetchTokens checks the tokens with which machines fetch their Secrets, by the annotation
 // of the Secret that contains the token.
-func (w *examination) examineFetchTokens(s *inventory) {
+func (w *examination) reportExpiredFetchTokens(s *inventory) {
 	ended := map[string]time.Time{} // by pool
 	for _, secret := range s.secrets {
 		at, err := time.Parse(time.RFC3339, secret.Annotations[api.AnnotationCredentialsExpireAt])

@@ -20,8 +20,7 @@ import (
 
 const checkWebhooks = "webhooks"
 
-// osmService is the Service of the webhooks of operating-system-manager (contract:
-// section 9).
+// osmService is the Service of the webhooks of operating-system-manager.
 const osmService = "operating-system-manager-webhook"
 
 // ourHooks is how the names of our webhooks end, also in the configurations of other names that
@@ -231,7 +230,7 @@ func (w webhookChecks) examineOSMHook(ctx context.Context, c *Cluster, h hook) {
 }
 
 // pointsToOSM reports whether a webhook calls the Service of operating-system-manager,
-// in this cluster or by URL (contract: section 9).
+// in this cluster or by URL.
 func pointsToOSM(config admissionregistrationv1.WebhookClientConfig) bool {
 	if config.Service != nil {
 		return config.Service.Name == osmService

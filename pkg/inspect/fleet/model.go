@@ -73,7 +73,7 @@ type Pool struct {
 	Namespace, Name string
 	Gone            bool
 	Profile, Pin    string
-	Elsewhere       bool // the profile is of a namespace without a ProfileSource
+	OutsideSources  bool // the profile is of a namespace without a ProfileSource
 	Current         *Configuration
 	active          *lineage.Generation // of current
 	archived        []lineage.Generation
@@ -191,7 +191,7 @@ func (f *Model) addPool(md *metav1.ObjectMeta) {
 	p.Gone = false
 	p.Profile, p.Pin = md.Annotations[api.AnnotationOSP], redact.PrintableLine(md.Annotations[api.AnnotationVersionPin])
 	of := md.Annotations[api.AnnotationOSPNamespace]
-	p.Elsewhere = of != "" && len(f.Sources) > 0 && !slices.ContainsFunc(f.Sources, func(ps api.ProfileSource) bool { return ps.Namespace == of })
+	p.OutsideSources = of != "" && len(f.Sources) > 0 && !slices.ContainsFunc(f.Sources, func(ps api.ProfileSource) bool { return ps.Namespace == of })
 }
 
 // findOrAddPool finds a pool, or creates one that is known only from its remains.
@@ -312,7 +312,7 @@ func (f *Model) setPoolState(md *metav1.ObjectMeta) {
 		p.State, p.Why = Suspended, "Annotation "+api.AnnotationSuspend+" freezes its configuration."
 	case p.Pin != "":
 		p.State, p.Why = Pinned, "Annotation "+api.AnnotationVersionPin+" asks for "+p.Pin+"."
-	case !p.Elsewhere:
+	case !p.OutsideSources:
 		f.setRolloutState(p, md)
 	}
 }

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +15,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // Reader reads the objects that the pages show.
@@ -43,6 +45,15 @@ type Objects struct {
 	Failing  []MachineBoot // boots that fail, without the time of creation
 	// ReadErrors names what could not be read and why, if the rest could be read.
 	ReadErrors []string
+}
+
+// MachineBoot is a machine without a Node.
+type MachineBoot struct {
+	Pool    string    `json:"pool"`
+	Machine string    `json:"machine"`
+	Created time.Time `json:"created"`
+	// Boot is its stage that fails, nil if it reports none.
+	Boot *api.MachineBootStatus `json:"boot,omitempty"`
 }
 
 // ProvenanceSummary has the fields of a NodeProvenance that the pages need. A fleet has
@@ -150,9 +161,27 @@ func (r *Reader) listFailing(ctx context.Context, o *Objects) error {
 	if from == nil {
 		return nil
 	}
-	return forEachFailing(ctx, listed{from, r.PageSize}, func(pool string, s *api.MachineBootStatus) {
+	return ForEachFailing(ctx, from, func(pool string, s *api.MachineBootStatus) {
 		o.Failing = append(o.Failing, MachineBoot{Pool: pool, Machine: s.Machine, Boot: s})
-	})
+	}, client.Limit(r.PageSize))
+}
+
+// ForEachFailing calls take for each stage that fails, with its pool, "namespace/name".
+func ForEachFailing(ctx context.Context, from client.Reader, take func(pool string, s *api.MachineBootStatus), opts ...client.ListOption) error {
+	opts = append(opts, client.UnsafeDisableDeepCopy, client.InNamespace(api.NamespaceCloudInitSettings))
+	for reports, err := range kubeclient.Pages(ctx, from, &api.BootReportList{}, opts...) {
+		if err != nil {
+			return err
+		}
+		for i := range reports.Items {
+			for _, s := range reports.Items[i].Status.Machines {
+				if s.Outcome == api.BootFailing {
+					take(lineage.PoolOf(&reports.Items[i]), &s)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // listed is a reader with the number of objects per request; 0 for all.
@@ -164,19 +193,14 @@ type listed struct {
 
 // forEachPage lists objects page by page and calls take for each page.
 func forEachPage[L client.ObjectList](ctx context.Context, from listed, list L, take func(L), o ...client.ListOption) error {
-	for {
-		all := append([]client.ListOption{client.UnsafeDisableDeepCopy}, o...)
-		if from.pageSize > 0 {
-			all = append(all, client.Limit(from.pageSize), client.Continue(list.GetContinue()))
-		}
-		if err := from.List(ctx, list, all...); err != nil {
+	opts := append([]client.ListOption{client.UnsafeDisableDeepCopy, client.Limit(from.pageSize)}, o...)
+	for page, err := range kubeclient.Pages(ctx, from, list, opts...) {
+		if err != nil {
 			return err
 		}
-		take(list)
-		if from.pageSize == 0 || list.GetContinue() == "" {
-			return nil
-		}
+		take(page)
 	}
+	return nil
 }
 
 func summaryOf(np *api.NodeProvenance) ProvenanceSummary {

@@ -91,7 +91,7 @@ func (w *writer) addObjectsOfKind(ctx context.Context, name string, from client.
 	if err != nil {
 		return err
 	}
-	state, why, err := trace.List(ctx, from, func() client.ObjectList { return o.list.DeepCopyObject().(client.ObjectList) }, func(page client.ObjectList) error {
+	state, why, err := trace.List(ctx, from, o.list, func(page client.ObjectList) error {
 		return apimeta.EachListItem(page, func(item runtime.Object) error {
 			obj, ok := item.(client.Object)
 			if !ok {

@@ -24,7 +24,7 @@ type Boot struct {
 
 // addBoots adds what a machine without a node reports about its boot.
 func (w *resultBuilder) addBoots(ctx context.Context, m *cluster.Machine) error {
-	state, note, err := List(ctx, w.in.Worker, newList[api.BootReportList], func(page *api.BootReportList) error {
+	state, note, err := List(ctx, w.in.Worker, &api.BootReportList{}, func(page *api.BootReportList) error {
 		for i := range page.Items {
 			r := &page.Items[i]
 			for _, status := range r.Status.Machines {

@@ -13,6 +13,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
@@ -92,7 +93,7 @@ func commitMatcher(commit string) func(string) bool {
 // from the first.
 func (w *resultBuilder) addProfilesOfCommit(ctx context.Context, is func(string) bool) (int, error) {
 	n := 0
-	state, note, err := List(ctx, w.in.Management, newList[osm.OperatingSystemProfileList], func(page *osm.OperatingSystemProfileList) error {
+	state, note, err := List(ctx, w.in.Management, &osm.OperatingSystemProfileList{}, func(page *osm.OperatingSystemProfileList) error {
 		for i := range page.Items {
 			osp := &page.Items[i]
 			a := osp.Annotations
@@ -145,16 +146,16 @@ func (w *resultBuilder) addUnreadable(unreadable []string) {
 func (c Clusters) listPoolUses(ctx context.Context, match func(g lineage.Generation, change string) bool) (out []PoolUse, unreadable []string, err error) {
 	configs, records := map[string]*metav1.PartialObjectMetadata{}, map[string][]metav1.PartialObjectMetadata{}
 	changes := map[string]string{} // by input digest
-	note := func(obj *metav1.PartialObjectMetadata) {
+	addNode := func(obj *metav1.PartialObjectMetadata) {
 		changes[obj.Annotations[api.AnnotationInputDigest]] = obj.Annotations[api.AnnotationChange]
 	}
 	for kind, collect := range map[schema.GroupVersionKind]func(string, metav1.PartialObjectMetadata){
 		configKind: func(pool string, obj metav1.PartialObjectMetadata) { configs[pool] = &obj },
 		recordKind: func(pool string, obj metav1.PartialObjectMetadata) { records[pool] = append(records[pool], obj) },
 	} {
-		state, why, err := List(ctx, c.Management, newMetadataList(kind), func(page *metav1.PartialObjectMetadataList) error {
+		state, why, err := List(ctx, c.Management, kubeclient.MetadataList(kind), func(page *metav1.PartialObjectMetadataList) error {
 			for _, obj := range page.Items {
-				note(&obj)
+				addNode(&obj)
 				collect(lineage.PoolOf(&obj), obj)
 			}
 			return nil

@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,9 +19,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/githost"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 )
-
-// pageSize is the number of objects read at a time.
-const pageSize = 500
 
 // Clusters are where trails are read from. The readers have to give whole objects:
 // the caches of the controller hold them in part, and do not read page by page.
@@ -72,10 +66,6 @@ var (
 	recordKind     = appsv1.SchemeGroupVersion.WithKind("ControllerRevision")
 )
 
-func newMetadataList(kind schema.GroupVersionKind) func() *metav1.PartialObjectMetadataList {
-	return func() *metav1.PartialObjectMetadataList { return kubeclient.MetadataList(kind) }
-}
-
 // getWithState reads an object and returns Found, Missing or Unreadable, with a note. Any other failure is an
 // error: a timeout must not look like an empty cluster.
 func getWithState(ctx context.Context, from client.Reader, key types.NamespacedName, obj client.Object) (State, string, error) {
@@ -112,18 +102,15 @@ func kindOf(obj runtime.Object) string {
 	return name[strings.LastIndex(name, ".")+1:]
 }
 
-// List reads page by page, each into a new list, and passes it to visit. Kinds that cannot be read
-// or do not exist get the states of getWithState.
-func List[L client.ObjectList](ctx context.Context, from client.Reader, empty func() L, visit func(L) error, opts ...client.ListOption) (State, string, error) {
-	token := ""
-	for {
-		page := empty()
-		err := from.List(ctx, page, append(slices.Clone(opts), client.Limit(pageSize), client.Continue(token))...)
+// List reads page by page, each into a copy of an empty list, and passes it to visit. Kinds that
+// cannot be read or do not exist get the states of getWithState.
+func List[L client.ObjectList](ctx context.Context, from client.Reader, empty L, visit func(L) error, opts ...client.ListOption) (State, string, error) {
+	for page, err := range kubeclient.Pages(ctx, from, empty, opts...) {
 		if err != nil {
 			if state, note := stateOfError(err); state != "" {
 				return state, note, nil
 			}
-			return "", "", fmt.Errorf("listing %s: %w", kindOf(page), err)
+			return "", "", fmt.Errorf("listing %s: %w", kindOf(empty), err)
 		}
 		if err := visit(page); err != nil {
 			// visit needs no more pages.
@@ -132,14 +119,9 @@ func List[L client.ObjectList](ctx context.Context, from client.Reader, empty fu
 			}
 			return Found, "", err
 		}
-		if token = page.GetContinue(); token == "" {
-			return Found, "", nil
-		}
 	}
+	return Found, "", nil
 }
 
 // errEnough ends a list.
 var errEnough = errors.New("enough was read")
-
-// newList makes a new list.
-func newList[T any]() *T { return new(T) }

@@ -65,7 +65,7 @@ func (t *Result) compareMachineUID(m *cluster.Machine) {
 // what there is to say about that.
 func (c Clusters) findMachineByName(ctx context.Context, key types.NamespacedName) (*cluster.Machine, string, error) {
 	var found []cluster.Machine
-	_, note, err := List(ctx, c.Worker, newList[cluster.MachineList], func(page *cluster.MachineList) error {
+	_, note, err := List(ctx, c.Worker, &cluster.MachineList{}, func(page *cluster.MachineList) error {
 		found = append(found, page.Items...)
 		return nil
 	}, client.InNamespace(key.Namespace), client.MatchingFields{metav1.ObjectNameField: key.Name})

@@ -124,7 +124,7 @@ func (w *resultBuilder) provenancesOf(ctx context.Context, name string) ([]api.N
 
 // forEachProvenance visits NodeProvenances in the order of their names.
 func (c Clusters) forEachProvenance(ctx context.Context, visit func(*api.NodeProvenance) error, opts ...client.ListOption) (State, string, error) {
-	return List(ctx, c.Worker, newList[api.NodeProvenanceList], func(page *api.NodeProvenanceList) error {
+	return List(ctx, c.Worker, &api.NodeProvenanceList{}, func(page *api.NodeProvenanceList) error {
 		for i := range page.Items {
 			if err := visit(&page.Items[i]); err != nil {
 				return err
@@ -268,7 +268,7 @@ func (w *resultBuilder) setAgreed(status metav1.ConditionStatus, reason, message
 // addOwnerChain adds the steps from the machine to the MachineDeployment.
 func (w *resultBuilder) addOwnerChain(ctx context.Context) (lineage.Chain, error) {
 	if w.np != nil {
-		c := lineage.RecordedChain(w.np)
+		c := lineage.RecordedOwners(w.np)
 		if err := w.addMachineStep(ctx, objectOf("Machine", c.Machine)); err != nil {
 			return c, err
 		}
@@ -330,8 +330,7 @@ func (w *resultBuilder) addMachineStep(ctx context.Context, obj Object) error {
 }
 
 // findAndAddMachineStep finds the machine of a node that nothing is written about, as the controller
-// does (contract: section 12.3): a machine that says that it has the node counts more
-// than what the node says.
+// does: a machine that says that it has the node counts more than what the node says.
 func (w *resultBuilder) findAndAddMachineStep(ctx context.Context) (*cluster.Machine, error) {
 	uid := types.UID(w.node.Labels[api.LabelOwnedBy])
 	var found *cluster.Machine
@@ -348,7 +347,7 @@ func (w *resultBuilder) findAndAddMachineStep(ctx context.Context) (*cluster.Mac
 	note := "no Machine names this node, and the node names none: it is not of a pool"
 	// The node can write its annotation itself: a machine that names the node decides.
 	if found == nil || found.Status.NodeRef == nil || uid != "" && found.UID != uid {
-		state, why, err := List(ctx, w.in.Worker, newList[cluster.MachineList], func(page *cluster.MachineList) error {
+		state, why, err := List(ctx, w.in.Worker, &cluster.MachineList{}, func(page *cluster.MachineList) error {
 			for i := range page.Items {
 				m := &page.Items[i]
 				ref := m.Status.NodeRef

@@ -154,7 +154,7 @@ func (w *resultBuilder) traceUnjoinedMachine(ctx context.Context, m *cluster.Mac
 
 func (c Clusters) findPoolByName(ctx context.Context, name string) (types.NamespacedName, error) {
 	var found []types.NamespacedName
-	_, note, err := List(ctx, c.Worker, newList[cluster.MachineDeploymentList], func(page *cluster.MachineDeploymentList) error {
+	_, note, err := List(ctx, c.Worker, &cluster.MachineDeploymentList{}, func(page *cluster.MachineDeploymentList) error {
 		for i := range page.Items {
 			found = append(found, client.ObjectKeyFromObject(&page.Items[i]))
 		}

@@ -206,7 +206,7 @@ func (w *resultBuilder) addSourceStep(ctx context.Context, osp *osm.OperatingSys
 		name = osp.Labels[api.LabelSource]
 	}
 	var found *api.ProfileSource
-	state, note, err := List(ctx, w.in.Management, newList[api.ProfileSourceList], func(page *api.ProfileSourceList) error {
+	state, note, err := List(ctx, w.in.Management, &api.ProfileSourceList{}, func(page *api.ProfileSourceList) error {
 		for i := range page.Items {
 			ps := &page.Items[i]
 			provides := slices.ContainsFunc(ps.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == w.Profile })

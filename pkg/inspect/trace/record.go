@@ -12,6 +12,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -117,7 +118,7 @@ func PlaceholderInput(rec render.Record, spec osm.OperatingSystemProfileSpec, se
 	}
 	// An empty field stays empty, and every generation had tokens.
 	in.Cluster.APIServerToken, in.Cluster.BootstrapToken = "-", "-"
-	in, _ = in.SplitSecrets()
+	in, _ = in.ReplaceSecrets()
 	return in, nil
 }
 
@@ -169,7 +170,7 @@ func (c Clusters) recordedStateOf(ctx context.Context, pool types.NamespacedName
 		p.verifyConfigRecord()
 	}
 	var archived []metav1.PartialObjectMetadata
-	state, note, err := List(ctx, c.Management, newMetadataList(recordKind), func(page *metav1.PartialObjectMetadataList) error {
+	state, note, err := List(ctx, c.Management, kubeclient.MetadataList(recordKind), func(page *metav1.PartialObjectMetadataList) error {
 		for _, obj := range page.Items {
 			if lineage.PoolOf(&obj) == pool.String() {
 				archived = append(archived, obj)
@@ -185,11 +186,11 @@ func (c Clusters) recordedStateOf(ctx context.Context, pool types.NamespacedName
 	if state != Found {
 		p.readError = "the archived records of the pool: " + note
 	}
-	var own client.Object
+	var current client.Object
 	if p.rec != nil {
-		own = p.config
+		current = p.config
 	}
-	p.Timeline = lineage.NewTimeline(own, archived)
+	p.Timeline = lineage.NewTimeline(current, archived)
 	return p, nil
 }
 

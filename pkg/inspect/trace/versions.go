@@ -72,7 +72,7 @@ func (c Clusters) profileVersions(ctx context.Context, key types.NamespacedName,
 // them, and the names of the other profiles.
 func (w *resultBuilder) readVersionObjects(ctx context.Context, key types.NamespacedName, known func(string) *ProfileVersion) (sources, others map[string]bool, err error) {
 	sources, others = map[string]bool{}, map[string]bool{}
-	state, note, err := List(ctx, w.in.Management, newList[osm.OperatingSystemProfileList], func(page *osm.OperatingSystemProfileList) error {
+	state, note, err := List(ctx, w.in.Management, &osm.OperatingSystemProfileList{}, func(page *osm.OperatingSystemProfileList) error {
 		for i := range page.Items {
 			osp := &page.Items[i]
 			if profileOf(osp) != key.Name {
@@ -96,7 +96,7 @@ func (w *resultBuilder) readVersionObjects(ctx context.Context, key types.Namesp
 // addSourcesAndMarkCurrent adds the ProfileSources that offer a profile, or made objects of it, and says
 // which version is current.
 func (w *resultBuilder) addSourcesAndMarkCurrent(ctx context.Context, key types.NamespacedName, made map[string]bool, known func(string) *ProfileVersion) error {
-	state, note, err := List(ctx, w.in.Management, newList[api.ProfileSourceList], func(page *api.ProfileSourceList) error {
+	state, note, err := List(ctx, w.in.Management, &api.ProfileSourceList{}, func(page *api.ProfileSourceList) error {
 		for i := range page.Items {
 			ps := &page.Items[i]
 			at := slices.IndexFunc(ps.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == key.Name })

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/time/rate"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	expiring "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
@@ -58,13 +58,12 @@ type Authorizer struct {
 	once      sync.Once
 	slots     *semaphore.Weighted
 	rate      *rate.Limiter
-	decisions *lru.Cache // of decision, by the SHA-256 of the token
+	decisions *expiring.LRUExpireCache // of decision, by the SHA-256 of the token
 }
 
 // decision is the result of reviewing a token.
 type decision struct {
-	status int // 200, 401 or 403
-	until  time.Time
+	status int     // 200, 401 or 403
 	viewer *Viewer // nil unless the status is 200
 }
 
@@ -88,11 +87,12 @@ func (g *Authorizer) Admit(ctx context.Context, r *http.Request) (int, *Viewer, 
 	}
 	g.once.Do(func() {
 		g.slots = semaphore.NewWeighted(maxReviews)
-		g.decisions = lru.New(maxDecisions)
+		g.decisions = expiring.NewLRUExpireCacheWithClock(maxDecisions, g.Clock)
 		g.rate = rate.NewLimiter(reviewRate, reviewBurst)
 	})
 	key := sha256.Sum256([]byte(token))
-	if d, ok := g.cached(key); ok {
+	if known, ok := g.decisions.Get(key); ok {
+		d := known.(decision)
 		return d.status, d.viewer, nil
 	}
 	if !g.rate.AllowN(g.Clock.Now(), 1) {
@@ -106,7 +106,11 @@ func (g *Authorizer) Admit(ctx context.Context, r *http.Request) (int, *Viewer, 
 	if err != nil {
 		return 0, nil, err
 	}
-	g.remember(key, d)
+	life := rejectedFor
+	if d.status == http.StatusOK {
+		life = allowedFor
+	}
+	g.decisions.Add(key, d, life)
 	return d.status, d.viewer, nil
 }
 
@@ -132,24 +136,6 @@ func tokenOrPasswordOf(r *http.Request) string {
 		return ""
 	}
 	return strings.TrimSpace(token)
-}
-
-func (g *Authorizer) cached(key [sha256.Size]byte) (decision, bool) {
-	value, ok := g.decisions.Get(key)
-	if !ok {
-		return decision{}, false
-	}
-	d := value.(decision)
-	return d, g.Clock.Now().Before(d.until)
-}
-
-func (g *Authorizer) remember(key [sha256.Size]byte, d decision) {
-	life := rejectedFor
-	if d.status == http.StatusOK {
-		life = allowedFor
-	}
-	d.until = g.Clock.Now().Add(life)
-	g.decisions.Add(key, d)
 }
 
 // reviewToken asks the API server whose token it is, and whether this user can read the page.

@@ -188,9 +188,9 @@ func TestGuardRemembers(t *testing.T) {
 	}
 
 	for i := range 3 * maxDecisions {
-		g.remember([32]byte{byte(i), byte(i >> 8), 1}, decision{status: http.StatusUnauthorized})
+		g.decisions.Add([32]byte{byte(i), byte(i >> 8), 1}, decision{status: http.StatusUnauthorized}, rejectedFor)
 	}
-	if n := g.decisions.Len(); n > maxDecisions {
+	if n := len(g.decisions.Keys()); n > maxDecisions {
 		t.Errorf("it remembers %d decisions", n)
 	}
 }

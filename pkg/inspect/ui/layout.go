@@ -216,7 +216,7 @@ type Bar struct {
 // chartBars computes the segments of the chart, and merges shares with the same style. Every
 // segment is visible, however small.
 func chartBars(shares []view.VersionShare) []Bar {
-	const whole, least, gap, ranks = 1000, 8, 4, 5
+	const width, least, gap, ranks = 1000, 8, 4, 5
 	total := 0
 	var out []Bar
 	var nodes []int
@@ -234,10 +234,10 @@ func chartBars(shares []view.VersionShare) []Bar {
 		nodes[len(nodes)-1] += s.Nodes
 		total += s.Nodes
 	}
-	room := whole - gap*(len(out)-1) - least*len(out)
+	available := width - gap*(len(out)-1) - least*len(out)
 	x := 0
 	for i := range out {
-		out[i].X, out[i].Width = x, least+room*nodes[i]/total
+		out[i].X, out[i].Width = x, least+available*nodes[i]/total
 		x += out[i].Width + gap
 	}
 	return out

@@ -2,16 +2,10 @@ package ui
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
-	"log"
 	"net"
 	"net/http"
 	"time"
-
-	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/osm-gitops/osm-gitops/pkg/listen"
 )
@@ -51,41 +45,16 @@ func (l *Listener) Start(ctx context.Context) error {
 		l.Listening(listener.Addr())
 	}
 	if l.CertFile != "" {
-		watcher, err := certwatcher.New(l.CertFile, l.KeyFile)
-		if err != nil {
-			listener.Close()
+		if listener, err = listen.TLS(ctx, listener, l.CertFile, l.KeyFile); err != nil {
 			return fmt.Errorf("reading the certificate of the audit page: %w", err)
 		}
-		go func() {
-			if err := watcher.Start(ctx); err != nil {
-				ctrllog.FromContext(ctx).Error(err, "watching the certificate of the audit page; a new one is not seen")
-			}
-		}()
-		listener = tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: watcher.GetCertificate})
 	}
 	server := &http.Server{
 		Handler: l.Server, ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, WriteTimeout: responseTimeout, IdleTimeout: idleTime,
-		MaxHeaderBytes: maxHeader, ErrorLog: log.New(quiet{ctx}, "", 0),
+		MaxHeaderBytes: maxHeader, ErrorLog: listen.ErrorLog(ctx, "serving the audit page"),
 	}
-	stop := context.AfterFunc(ctx, func() {
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
-		defer cancel()
-		if server.Shutdown(ending) != nil {
-			_ = server.Close() // open connections are closed
-		}
-	})
-	defer stop()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	if err := listen.Serve(ctx, server, listener, stopTime); err != nil {
 		return fmt.Errorf("serving the audit page: %w", err)
 	}
 	return nil
-}
-
-// quiet logs messages of net/http, such as failed handshakes, at a higher verbosity: any
-// client can cause them.
-type quiet struct{ ctx context.Context }
-
-func (q quiet) Write(b []byte) (int, error) {
-	ctrllog.FromContext(q.ctx).V(1).Info("serving the audit page", "message", string(b))
-	return len(b), nil
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
-	"k8s.io/utils/lru"
+	expiring "k8s.io/apimachinery/pkg/util/cache"
 
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/ui/internal/view"
@@ -29,8 +29,8 @@ const (
 // verificationCache caches verifications.
 type verificationCache struct {
 	once    sync.Once
-	cache   *lru.Cache          // values are *Verification
-	running *semaphore.Weighted // one at a time
+	cache   *expiring.LRUExpireCache // values are *Verification
+	running *semaphore.Weighted      // one at a time
 }
 
 // verificationKey returns the cache key of a node, which differs from that of an earlier node with
@@ -50,10 +50,10 @@ func (s *Server) getVerification(ctx context.Context, name string, t *trace.Resu
 	v := &s.verifying
 	v.once.Do(func() {
 		v.running = semaphore.NewWeighted(1)
-		v.cache = lru.New(maxCached)
+		v.cache = expiring.NewLRUExpireCacheWithClock(maxCached, s.Clock)
 	})
 	if !now {
-		if have, ok := v.cache.Get(key); ok && s.Clock.Since(have.(*view.Verification).At) <= verifyCacheTime {
+		if have, ok := v.cache.Get(key); ok {
 			return have.(*view.Verification)
 		}
 		return nil
@@ -72,6 +72,6 @@ func (s *Server) getVerification(ctx context.Context, name string, t *trace.Resu
 	if ctx.Err() != nil { // canceled, which proves nothing about the node
 		return made
 	}
-	v.cache.Add(key, made)
+	v.cache.Add(key, made, verifyCacheTime)
 	return made
 }

@@ -72,7 +72,7 @@ func (v *Verifier) renderAgain(s *target, from *origin, settings []byte) (*rende
 	// there is one.
 	in.Cluster.APIServerToken, in.Cluster.BootstrapToken = "token", "token"
 	in.Cluster.BootstrapKubeconfig = render.BootstrapKubeconfig(in.Cluster.Server, in.Settings.KubernetesCACert, "token")
-	in, _ = in.SplitSecrets()
+	in, _ = in.ReplaceSecrets()
 	out, err := v.Engine.Render(in)
 	if err != nil {
 		return nil, redact.PrintableLine(err.Error())

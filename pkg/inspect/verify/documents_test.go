@@ -35,7 +35,7 @@ func again(t *testing.T, engine *render.Engine, in render.Input) (*bootRenderer,
 	if d := compareValues("spec", withSchemaDefaults(r.out.OSC), withSchemaDefaults(out.OSC)); d != nil {
 		t.Errorf("rendering again differs: %+v", d)
 	}
-	_, credentials := in.SplitSecrets()
+	_, credentials := in.ReplaceSecrets()
 	kubeconfig := cmp.Or(in.Cluster.BootstrapKubeconfig, render.BootstrapKubeconfig(in.Cluster.Server, in.Settings.KubernetesCACert, in.Cluster.BootstrapToken))
 	b := &bootRenderer{engine: engine, in: r.in.WithCredentials(credentials), placeholders: r.out, secrets: credentialStrings(credentials)}
 	b.in.Cluster.BootstrapKubeconfig = withToken(kubeconfig, r.in.Cluster.BootstrapToken)

@@ -63,11 +63,11 @@ func (v *Verifier) compareHistory(ctx context.Context, s *target) (*Difference, 
 		from = np.Window.From.Time
 	}
 	until := np.Window.Until.Time
-	own := func(p lineage.Generation) bool { return p.InputDigest == s.digest }
+	isTarget := func(p lineage.Generation) bool { return p.InputDigest == s.digest }
 	began := metav1.NewTime(from)
 	window := api.ProvenanceWindow{From: &began, Until: np.Window.Until}
-	near := func(p lineage.Generation) bool { return own(p) && p.WasCurrentDuring(window, lineage.Bridge) }
-	if slices.ContainsFunc(had, own) && !slices.ContainsFunc(had, near) {
+	near := func(p lineage.Generation) bool { return isTarget(p) && p.WasCurrentDuring(window, lineage.Bridge) }
+	if slices.ContainsFunc(had, isTarget) && !slices.ContainsFunc(had, near) {
 		for _, p := range had { // a record that was created again begins too late
 			if covers(p, from, until) {
 				return newDifference("spec.configuration.inputDigest", 0, p.InputDigest+", which the pool had at that time", s.digest), nil
@@ -80,7 +80,7 @@ func (v *Verifier) compareHistory(ctx context.Context, s *target) (*Difference, 
 	}
 	for _, p := range had {
 		listed := func(l api.PossibleConfiguration) bool { return l.InputDigest == p.InputDigest }
-		if !own(p) && within(p, from, until) && !lineage.IsOlderRevision(p.Revision, np.Pool.Revision) && !slices.ContainsFunc(np.Possible, listed) {
+		if !isTarget(p) && within(p, from, until) && !lineage.IsOlderRevision(p.Revision, np.Pool.Revision) && !slices.ContainsFunc(np.Possible, listed) {
 			return newDifference("spec.possible", 0, p.InputDigest+", which the pool had until "+p.Until.UTC().Format(time.RFC3339), "not listed"), nil
 		}
 	}

@@ -52,7 +52,7 @@ func (b *bootRenderer) buildKubeconfig() (string, error) {
 		cluster = b.info.cluster.DeepCopy()
 	}
 	cluster.LocationOfOrigin, cluster.Server = "", b.in.Cluster.Server
-	const name, token = "c", "aaaaaa.bbbbbbbbbbbbbbbb" // contract: section 8.4; a token that needs no quotes
+	const name, token = "c", "aaaaaa.bbbbbbbbbbbbbbbb" // the name that operating-system-manager writes; a token that needs no quotes
 	text, err := clientcmd.Write(clientcmdapi.Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{name: cluster},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {Token: token}},
@@ -73,7 +73,7 @@ func (b *bootRenderer) isControllerKubeconfig(config *clientcmdapi.Config, data 
 	if bytes.ContainsRune(data, '#') || yaml.Unmarshal(data, &have) != nil {
 		return false
 	}
-	const name = "c" // contract: section 8.4
+	const name = "c" // as operating-system-manager writes it
 	c, u := config.Clusters[name], config.AuthInfos[name]
 	if c == nil || u == nil {
 		return false
@@ -82,10 +82,10 @@ func (b *bootRenderer) isControllerKubeconfig(config *clientcmdapi.Config, data 
 	if b.info != nil {
 		clusters = append(clusters, b.info.cluster.DeepCopy())
 	}
-	for _, own := range clusters {
-		own.LocationOfOrigin, own.Server, own.CertificateAuthorityData = "", c.Server, c.CertificateAuthorityData
+	for _, candidate := range clusters {
+		candidate.LocationOfOrigin, candidate.Server, candidate.CertificateAuthorityData = "", c.Server, c.CertificateAuthorityData
 		text, err := clientcmd.Write(clientcmdapi.Config{
-			Clusters:       map[string]*clientcmdapi.Cluster{name: own},
+			Clusters:       map[string]*clientcmdapi.Cluster{name: candidate},
 			AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {Token: u.Token}},
 			Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
 			CurrentContext: name,

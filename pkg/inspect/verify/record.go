@@ -112,7 +112,7 @@ func (s *target) compareWithMachineDeployment() *Difference {
 	if err != nil {
 		return nil // rejected
 	}
-	in, _ := render.Input{Pool: pool}.SplitSecrets()
+	in, _ := render.Input{Pool: pool}.ReplaceSecrets()
 	in.Pool.CloudConfig = s.gen.record.Pool.CloudConfig // derived from data outside the record
 	return compareValues("pool (expected is the request of the MachineDeployment)", in.Pool, s.gen.record.Pool)
 }

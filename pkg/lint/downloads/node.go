@@ -38,7 +38,7 @@ type Stage struct {
 // RenderAndFind renders an input with placeholders for credentials, and lists the downloads of its
 // nodes. The error is that of rendering.
 func RenderAndFind(engine *render.Engine, in render.Input) (List, error) {
-	in, _ = in.SplitSecrets()
+	in, _ = in.ReplaceSecrets()
 	out, err := engine.Render(in)
 	if err != nil {
 		return List{}, err
@@ -47,12 +47,12 @@ func RenderAndFind(engine *render.Engine, in render.Input) (List, error) {
 	if err != nil {
 		return List{}, err
 	}
-	places := newPositions(in)
+	positions := newPositions(in)
 	list := Find(&Node{
 		System: in.Pool.OperatingSystem, Version: in.Profile.Spec.OSVersion, Server: in.Cluster.Server,
 		Stages: []Stage{
-			{Name: "bootstrap", Files: files.Bootstrap.Files, Modules: out.OSC.BootstrapConfig.CloudInitModules, Source: places.sourceLookup("bootstrap")},
-			{Name: "provisioning", Files: files.Provisioning.Files, Modules: out.OSC.ProvisioningConfig.CloudInitModules, Source: places.sourceLookup("provisioning")},
+			{Name: "bootstrap", Files: files.Bootstrap.Files, Modules: out.OSC.BootstrapConfig.CloudInitModules, Source: positions.sourceLookup("bootstrap")},
+			{Name: "provisioning", Files: files.Provisioning.Files, Modules: out.OSC.ProvisioningConfig.CloudInitModules, Source: positions.sourceLookup("provisioning")},
 		},
 	})
 	for i := range list.Items {
@@ -88,7 +88,7 @@ func Find(n *Node) List {
 	}
 	for _, s := range n.Stages {
 		for _, f := range s.Files {
-			k.scanContent(s, f)
+			k.recordImagesAndRepositories(s, f)
 		}
 	}
 	k.reportUnsetSandboxImage()
@@ -109,11 +109,11 @@ func Find(n *Node) List {
 // has it.
 func (n *Node) findFilePreferStage(stage, name string) *render.NodeFile {
 	var found *render.NodeFile
-	own := false
+	sameStage := false
 	for _, s := range n.Stages {
 		for i, f := range s.Files {
-			if f.Path == name && (!own || s.Name == stage) {
-				found, own = &s.Files[i], s.Name == stage
+			if f.Path == name && (!sameStage || s.Name == stage) {
+				found, sameStage = &s.Files[i], s.Name == stage
 			}
 		}
 	}
@@ -264,8 +264,8 @@ var (
 	imageField   = regexp.MustCompile(`(?m)^[\s-]*image:\s*["']?([^\s"'#]+)`)
 )
 
-// scanContent finds images and repositories in files that are not scripts.
-func (k *finder) scanContent(s Stage, f render.NodeFile) {
+// recordImagesAndRepositories finds images and repositories in files that are not scripts.
+func (k *finder) recordImagesAndRepositories(s Stage, f render.NodeFile) {
 	k.walk.At(s.Name, f.Path, 0)
 	find := func(re *regexp.Regexp) {
 		for _, m := range re.FindAllStringSubmatchIndex(f.Content, -1) {

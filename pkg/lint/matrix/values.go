@@ -130,7 +130,7 @@ func Profile(doc profile.Document, from render.Provenance) render.Profile {
 	}
 }
 
-// kubeletAnnotations are all of those in the contract (section 6).
+// kubeletAnnotations has a value for every annotation in docs/pools.md that sets the kubelet.
 var kubeletAnnotations = map[string]string{
 	"KubeReserved": "cpu=300m,memory=350Mi", "SystemReserved": "cpu=250m,ephemeral-storage=2Gi", "EvictionHard": "memory.available<250Mi,nodefs.available<12%",
 	"MaxPods": "222", "ContainerLogMaxSize": "64Mi", "ContainerLogMaxFiles": "7",

@@ -12,7 +12,7 @@ import (
 // functions that it calls.
 func AssignedVariables(n syntax.Node, funcs map[string]*syntax.Stmt) map[string]bool {
 	out, seen := map[string]bool{}, map[string]bool{}
-	var look func(syntax.Node) bool
+	var visit func(syntax.Node) bool
 	words := func(c *syntax.CallExpr) {
 		first := ""
 		if len(c.Args) > 0 {
@@ -29,7 +29,7 @@ func AssignedVariables(n syntax.Node, funcs map[string]*syntax.Stmt) map[string]
 		// A function can call itself.
 		if body := funcs[first]; body != nil && !seen[first] {
 			seen[first] = true
-			syntax.Walk(body, look)
+			syntax.Walk(body, visit)
 		}
 	}
 	arithmetic := func(x syntax.ArithmExpr) {
@@ -37,7 +37,7 @@ func AssignedVariables(n syntax.Node, funcs map[string]*syntax.Stmt) map[string]
 			out[w.Lit()] = true
 		}
 	}
-	look = func(n syntax.Node) bool {
+	visit = func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.Assign:
 			if n.Name != nil && !n.Naked {
@@ -57,7 +57,7 @@ func AssignedVariables(n syntax.Node, funcs map[string]*syntax.Stmt) map[string]
 		}
 		return true
 	}
-	syntax.Walk(n, look)
+	syntax.Walk(n, visit)
 	return out
 }
 

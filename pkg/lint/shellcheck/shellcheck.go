@@ -64,13 +64,13 @@ type Checker struct {
 	Path string
 	// Level is the lowest level that is reported; "" is DefaultLevel.
 	Level string
-	// Cache stores answers for later runs; nil stores none.
+	// Cache stores comments for later runs; nil stores none.
 	Cache *Cache
 
-	mu      sync.Mutex
-	answers map[string][]comment // by the form of a script
-	version string
-	err     error
+	mu       sync.Mutex
+	comments map[string][]comment // by the form of a script
+	version  string
+	err      error
 }
 
 // script is a script that the program checks.
@@ -111,7 +111,7 @@ func (c *Checker) Check(ctx context.Context, texts []lint.Text) [][]lint.Finding
 	defer c.mu.Unlock()
 	out := make([][]lint.Finding, len(texts))
 	for i, t := range texts {
-		for _, comment := range c.answers[forms[i]] {
+		for _, comment := range c.comments[forms[i]] {
 			f := t.Finding(lint.RuleShellcheck, severity(comment.Level), comment.Line, fmt.Sprintf("SC%d: %s", comment.Code, comment.Message))
 			f.Fix = fmt.Sprintf("see https://www.shellcheck.net/wiki/SC%d", comment.Code)
 			out[i] = append(out[i], f)
@@ -145,54 +145,43 @@ var (
 
 // normalizedDigest returns a digest that scripts share if they differ only in release numbers and URLs. Equal
 // ones remain equal and different ones different: shellcheck compares the patterns of a "case". A pattern such
-// as 1.30.* also matches numbers that contain its own, so numbers of which one contains another remain.
+// as 1.30.* also matches numbers that contain its own, so the digest includes which numbers do, and what they
+// have around it.
 func (s script) normalizedDigest() string {
-	numbers := map[string]int{}
-	number := func(value string) string {
-		if _, ok := numbers[value]; !ok {
-			numbers[value] = len(numbers)
+	ids := map[string]int{}
+	id := func(value string) string {
+		if _, ok := ids[value]; !ok {
+			ids[value] = len(ids)
 		}
-		return fmt.Sprintf("\x00%d\x00", numbers[value]) // no text has NUL
+		return fmt.Sprintf("\x00%d\x00", ids[value]) // no text has NUL
 	}
-	form := url.ReplaceAllStringFunc(s.content, number)
-	nested := overlappingNumbers(release.FindAllString(form, -1))
+	form := url.ReplaceAllStringFunc(s.content, id)
+	numbers := map[string]bool{}
 	form = release.ReplaceAllStringFunc(form, func(value string) string {
-		digits := strings.TrimPrefix(value, "v") // "$v1.2" is not "$1.2"
-		if nested[digits] {
-			return value
-		}
-		return value[:len(value)-len(digits)] + number(digits)
+		number := strings.TrimPrefix(value, "v") // "$v1.2" is not "$1.2"
+		numbers[number] = true
+		return value[:len(value)-len(number)] + id(number)
 	})
-	return fmt.Sprintf("%x", cacheKey("", []string{s.dialect}, form))
-}
-
-// overlappingNumbers returns those of some release numbers that contain another one, or that another one contains.
-func overlappingNumbers(releases []string) map[string]bool {
-	var numbers []string
-	for _, value := range releases {
-		numbers = append(numbers, strings.TrimPrefix(value, "v"))
-	}
-	slices.Sort(numbers)
-	numbers = slices.Compact(numbers)
-	nested := map[string]bool{}
-	for _, a := range numbers {
-		for _, b := range numbers {
-			if a != b && strings.Contains(a, b) {
-				nested[a], nested[b] = true, true
+	var relations []string
+	for a := range numbers {
+		for b := range numbers {
+			if before, after, contains := strings.Cut(b, a); contains && a != b {
+				relations = append(relations, id(b)+before+id(a)+after)
 			}
 		}
 	}
-	return nested
+	slices.Sort(relations)
+	return fmt.Sprintf("%x", cacheKey("", []string{s.dialect}, form+"\x00"+strings.Join(relations, "\x00")))
 }
 
 // checkScripts stores the comments on each script under its form, from an earlier call, the
 // cache or the program.
 func (c *Checker) checkScripts(ctx context.Context, todo map[string]script) {
 	c.mu.Lock()
-	if c.answers == nil {
-		c.answers = map[string][]comment{}
+	if c.comments == nil {
+		c.comments = map[string][]comment{}
 	}
-	maps.DeleteFunc(todo, func(form string, _ script) bool { _, ok := c.answers[form]; return ok })
+	maps.DeleteFunc(todo, func(form string, _ script) bool { _, ok := c.comments[form]; return ok })
 	c.mu.Unlock()
 	if len(todo) == 0 {
 		return
@@ -206,7 +195,7 @@ func (c *Checker) checkScripts(ctx context.Context, todo map[string]script) {
 	for _, form := range slices.Sorted(maps.Keys(todo)) {
 		s := todo[form]
 		if comments, ok := c.Cache.get(cacheKey(version, c.arguments(s.dialect), s.content)); ok {
-			c.setAnswer(form, comments)
+			c.setComments(form, comments)
 			continue
 		}
 		of := batches[s.dialect]
@@ -225,14 +214,14 @@ func (c *Checker) checkScripts(ctx context.Context, todo map[string]script) {
 				for i, form := range forms {
 					contents[i] = todo[form].content
 				}
-				answers, err := c.run(ctx, dialect, contents)
+				comments, err := c.run(ctx, dialect, contents)
 				if err != nil {
 					c.recordError(ctx, err)
 					return nil
 				}
 				for i, form := range forms {
-					c.setAnswer(form, answers[i])
-					c.Cache.add(cacheKey(version, c.arguments(dialect), contents[i]), answers[i])
+					c.setComments(form, comments[i])
+					c.Cache.add(cacheKey(version, c.arguments(dialect), contents[i]), comments[i])
 				}
 				return nil
 			})
@@ -241,10 +230,10 @@ func (c *Checker) checkScripts(ctx context.Context, todo map[string]script) {
 	_ = group.Wait() // failures are in Err
 }
 
-func (c *Checker) setAnswer(form string, comments []comment) {
+func (c *Checker) setComments(form string, comments []comment) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.answers[form] = comments
+	c.comments[form] = comments
 }
 
 // recordError records an error, unless the context ended: its caller reports what was not checked.
@@ -256,8 +245,9 @@ func (c *Checker) recordError(ctx context.Context, err error) {
 	}
 }
 
-// programVersion identifies the program, as a part of the key of answers; "" without a cache. It has the
-// size and time of the file next to what it prints: builds without a release all print 0.0.0.
+// programVersion identifies the program, as a part of the key of cached comments; "" without a
+// cache. It has the size and time of the file next to what it prints: builds without a release all
+// print 0.0.0.
 func (c *Checker) programVersion(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -100,7 +100,7 @@ func TestArguments(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &shellcheck.Checker{Path: fake, Level: "info"}
-	for _, v := range []string{"v1.33.0 https://a.example.com/b", "v1.34.7 https://c.example.com"} {
+	for _, v := range []string{"v1.33.0 of 1.33 and v2.0 https://a.example.com/b", "v1.34.0 of 1.34 and v2.7 https://c.example.com"} {
 		c.Check(t.Context(), []lint.Text{text("bash", "#!/bin/bash\n# $(touch /tmp/x); "+v+"\n")})
 	}
 	var several []lint.Text
@@ -115,7 +115,7 @@ func TestArguments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "--norc --severity=info --shell=bash --exclude=SC1090,SC1091 --format=json1 -\n0\n#!/bin/bash\n# $(touch /tmp/x); v1.33.0 https://a.example.com/b\n" +
+	want := "--norc --severity=info --shell=bash --exclude=SC1090,SC1091 --format=json1 -\n0\n#!/bin/bash\n# $(touch /tmp/x); v1.33.0 of 1.33 and v2.0 https://a.example.com/b\n" +
 		"--norc --severity=info --shell=dash --exclude=SC1090,SC1091 --format=json1 /dev/fd/3 /dev/fd/4\n0\n"
 	if string(got) != want {
 		t.Errorf("it was asked\n%s\nwant\n%s", got, want)

@@ -89,17 +89,17 @@ func credentialArgument(s *script) []found {
 		if c.Name == "" || slices.Contains(builtins, c.Name) || s.Functions[c.Name] != nil {
 			continue
 		}
-		if what := s.shownCredential(c); what != "" {
+		if what := s.describeShownCredential(c); what != "" {
 			out = append(out, found{lint.RuleCredentialArgument, c.Line, fmt.Sprintf("%s has %s among its arguments, which every user of the node can read", c.Name, what), fix})
 		}
 	}
 	return out
 }
 
-// shownCredential describes the credential among the arguments of a program.
-func (s *script) shownCredential(c *shell.Call) string {
+// describeShownCredential describes the credential among the arguments of a program.
+func (s *script) describeShownCredential(c *shell.Call) string {
 	if c.Name == "curl" || c.Name == "wget" {
-		if what := s.requestCredential(c); what != "" {
+		if what := s.describeCredentialInRequest(c); what != "" {
 			return what
 		}
 	}
@@ -124,8 +124,9 @@ func (s *script) shownCredential(c *shell.Call) string {
 	return ""
 }
 
-// requestCredential is shownCredential for options that are specific to curl and wget.
-func (s *script) requestCredential(c *shell.Call) string {
+// describeCredentialInRequest is describeShownCredential for options that are specific to curl and
+// wget.
+func (s *script) describeCredentialInRequest(c *shell.Call) string {
 	tool := shell.Curl
 	if c.Name == "wget" {
 		tool = shell.Wget
@@ -151,7 +152,7 @@ func (s *script) requestCredential(c *shell.Call) string {
 
 // usesCredential reports whether a call uses a credential.
 func (s *script) usesCredential(c *shell.Call) bool {
-	if s.shownCredential(c) != "" {
+	if s.describeShownCredential(c) != "" {
 		return true
 	}
 	for _, w := range append(s.InlineStdin(c.Stmt), c.Args...) {

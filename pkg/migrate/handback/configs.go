@@ -146,7 +146,7 @@ func (h *Cluster) nextConfig(ctx context.Context, md *cluster.MachineDeployment,
 		return nil, nil, err
 	}
 	return have, &osm.OperatingSystemConfig{
-		ObjectMeta: metav1.ObjectMeta{Namespace: h.Namespace, Name: names.Config, Annotations: map[string]string{ // contract: section 9.3
+		ObjectMeta: metav1.ObjectMeta{Namespace: h.Namespace, Name: names.Config, Annotations: map[string]string{ // takeover.IsCreatedByOSM needs all three
 			api.AnnotationRevisionFor:       md.Annotations[api.AnnotationMDRevision],
 			api.AnnotationMDAnnotationsHash: takeover.AnnotationsHash(md.Annotations),
 			api.AnnotationOSPVersion:        osp.Version,

@@ -170,7 +170,7 @@ func (e *WrongNamespaceError) Error() string {
 func (h *Cluster) servedPools(ctx context.Context, pools []cluster.MachineDeployment) (map[string]bool, error) {
 	served, owners := map[string]bool{}, map[string]string{} // by the name of the configuration
 	// By UID: each namespace can be that of another worker cluster, with pools of equal names.
-	elsewhere := map[string]bool{}
+	servedByOthers := map[string]bool{}
 	err := h.eachOf(ctx, h.Management, osm.GroupVersion.WithKind("OperatingSystemConfig"), func(osc *metav1.PartialObjectMetadata) {
 		key := lineage.PoolOf(osc)
 		ours := key != "" && osc.Labels[api.LabelManagedBy] == api.FieldManager
@@ -178,7 +178,7 @@ func (h *Cluster) servedPools(ctx context.Context, pools []cluster.MachineDeploy
 		case osc.Namespace == h.Namespace && ours:
 			served[key] = true
 		case ours:
-			elsewhere[osc.Annotations[api.AnnotationPoolUID]] = true
+			servedByOthers[osc.Annotations[api.AnnotationPoolUID]] = true
 		}
 		if osc.Namespace == h.Namespace {
 			owners[osc.Name] = key
@@ -191,7 +191,7 @@ func (h *Cluster) servedPools(ctx context.Context, pools []cluster.MachineDeploy
 		key := client.ObjectKeyFromObject(&md)
 		owner, exists := owners[lineage.NamesOf(key).Config]
 		switch {
-		case served[key.String()] || elsewhere[string(md.UID)]:
+		case served[key.String()] || servedByOthers[string(md.UID)]:
 		case exists && owner == "": // replaced by an earlier run
 			served[key.String()] = true
 		case !exists:
@@ -250,17 +250,16 @@ func (h *Cluster) planObstacles(ctx context.Context, p *Plan) error {
 			p.Obstacles = append(p.Obstacles, fmt.Sprintf("a controller runs: Lease %s is held by %q: stop it, since it would restore what is removed here", client.ObjectKeyFromObject(&lease), holder))
 		}
 	}
-	var machines cluster.MachineList
 	var joining []string
-	err = kubeclient.EachPage(ctx, h.Worker, &machines, func() {
+	for machines, err := range kubeclient.Pages(ctx, h.Worker, &cluster.MachineList{}) {
+		if err != nil {
+			return fmt.Errorf("listing Machines: %w", err)
+		}
 		for _, m := range machines.Items {
 			if _, booting := takeover.IsBooting(&m, h.Now); booting {
 				joining = append(joining, m.Namespace+"/"+m.Name)
 			}
 		}
-	})
-	if err != nil {
-		return fmt.Errorf("listing Machines: %w", err)
 	}
 	if n := len(joining); n > 0 {
 		p.Obstacles = append(p.Obstacles, fmt.Sprintf("%d machines have no node yet, %s among them: their tokens would expire: wait until they have joined, or for %s", n, joining[0], takeover.BootTime))
@@ -289,20 +288,20 @@ func (h *Cluster) planProfiles(ctx context.Context, p *Plan, pools []cluster.Mac
 	if err := h.Management.List(ctx, &sources, client.InNamespace(h.Namespace)); err != nil {
 		return fmt.Errorf("listing ProfileSources: %w", err)
 	}
-	own, builtin := selection.SplitBuiltin(sources.Items)
+	userSources, builtin := selection.SplitBuiltin(sources.Items)
 	names := map[string]bool{}
 	for _, md := range pools {
 		if ns := md.Annotations[api.AnnotationOSPNamespace]; ns == "" || ns == h.Namespace {
 			names[md.Annotations[api.AnnotationOSP]] = true
 		}
 	}
-	for _, ps := range own {
+	for _, ps := range userSources {
 		for _, e := range ps.Status.Profiles {
 			names[e.Name] = names[e.Name] || !e.Removed
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		o, ok := selection.FindCandidate(own, name)
+		o, ok := selection.FindCandidate(userSources, name)
 		if !ok {
 			o, ok = selection.FindCandidate(builtin, name)
 			if ok && osm.IsBuiltinProfile(name) {
@@ -400,7 +399,7 @@ func (h *Cluster) planRemoveFinalizers(ctx context.Context, p *Plan) error {
 }
 
 // planSecrets deletes what OSM would neither update nor delete: the credentials of generations, and the
-// scripts of edge pools, which it only creates (contract: section 15.1), unless the pool remains as it
+// scripts of edge pools, which it only creates, unless the pool remains as it
 // is.
 func (h *Cluster) planSecrets(ctx context.Context, p *Plan, served, remain map[string]bool) error {
 	return h.eachOf(ctx, h.Worker, corev1.SchemeGroupVersion.WithKind("Secret"), func(s *metav1.PartialObjectMetadata) {

@@ -92,16 +92,15 @@ func (h *Cluster) planDeleteTokenAccess(ctx context.Context, p *Plan, served map
 
 // eachOf visits the objects of a kind.
 func (h *Cluster) eachOf(ctx context.Context, from client.Client, kind schema.GroupVersionKind, visit func(*metav1.PartialObjectMetadata), opts ...client.ListOption) error {
-	list := kubeclient.MetadataList(kind)
-	err := kubeclient.EachPage(ctx, from, list, func() {
+	for list, err := range kubeclient.Pages(ctx, from, kubeclient.MetadataList(kind), opts...) {
+		if err != nil {
+			return fmt.Errorf("listing objects of kind %s: %w", kind.Kind, err)
+		}
 		for i := range list.Items {
 			obj := list.Items[i].DeepCopy()
 			obj.SetGroupVersionKind(kind)
 			visit(obj)
 		}
-	}, opts...)
-	if err != nil {
-		return fmt.Errorf("listing objects of kind %s: %w", kind.Kind, err)
 	}
 	return nil
 }

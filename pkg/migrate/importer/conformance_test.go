@@ -167,6 +167,6 @@ func TestReferenceDefaults(t *testing.T) {
 		}
 	}
 	if len(defaults) != 6 {
-		t.Errorf("%d defaults, contract 14 has 6", len(defaults))
+		t.Errorf("%d defaults, operating-system-manager has 6", len(defaults))
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
 )
 
-// chooseForm decides the form of a valid profile, and writes it.
-func (a *importPlan) chooseForm(c *candidate) {
+// planProfileForm decides the form of a valid profile, and writes it.
+func (a *importPlan) planProfileForm(c *candidate) {
 	a.renderPools(c)
 	a.renderSamples(c)
 	builtin, isBuiltin := a.builtin(c.doc.Name)

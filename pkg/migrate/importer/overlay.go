@@ -17,7 +17,7 @@ import (
 
 // worthwhile reports whether an overlay is easier to read than the whole profile. Above
 // half of its size most of it differs from the base, and a reader needs both.
-func worthwhile(overlay, whole []byte) bool { return len(overlay) <= len(whole)/2 }
+func worthwhile(overlay, complete []byte) bool { return len(overlay) <= len(complete)/2 }
 
 // expressAsOverlay expresses a profile as an overlay on another one: the smallest overlay with
 // exactly the same content, with lists that are named by keys in any order. It returns

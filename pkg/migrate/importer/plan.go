@@ -161,7 +161,7 @@ func New(ctx context.Context, in Input) (*Plan, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		a.chooseForm(c)
+		a.planProfileForm(c)
 	}
 	a.writeAndCheckPools()
 	slices.SortFunc(a.plan.Profiles, func(x, y Outcome) int {
@@ -254,7 +254,7 @@ func (a *importPlan) readCandidate(o manifest.Object) *candidate {
 	for _, f := range unknown {
 		a.addNote(Note{Object: o.String(), Field: f, Message: "is not a field of a profile and has no effect: omitted"})
 	}
-	a.metadataNotes(o)
+	a.addMetadataNotes(o)
 	a.correctModuleValues(c, known)
 	if err := c.renderYAML(known); err != nil {
 		a.addRejection(RenderRejection{Object: o.String(), Message: manifest.CutOff(err.Error())})
@@ -326,12 +326,12 @@ func (c *candidate) renderYAML(content any) error {
 	return nil
 }
 
-// metadataNotes reports metadata of an object that its file omits, except what API servers
+// addMetadataNotes reports metadata of an object that its file omits, except what API servers
 // add.
-func (a *importPlan) metadataNotes(o manifest.Object) {
-	own := []string{"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"}
+func (a *importPlan) addMetadataNotes(o manifest.Object) {
+	serverFields := []string{"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"}
 	for _, key := range slices.Sorted(maps.Keys(o.Metadata())) {
-		if slices.Contains(own, key) {
+		if slices.Contains(serverFields, key) {
 			continue
 		}
 		names := slices.Sorted(maps.Keys(manifest.Mapping(o.Metadata()[key])))

@@ -144,8 +144,7 @@ func (a *importPlan) addExamplePoolIfNone() {
 // kubelet's.
 var poolAnnotations = []string{api.AnnotationOSP, api.AnnotationOSPNamespace, api.AnnotationVersionPin, api.AnnotationIgnitionVersion, api.AnnotationSuspend, api.AnnotationRollout}
 
-// poolSystemFields are the fields of operatingSystemSpec without credentials (contract
-// 2.4).
+// poolSystemFields are the fields of operatingSystemSpec without credentials.
 var poolSystemFields = []string{"distUpgradeOnBoot", "disableAutoUpdate", "disableLocksmithD", "disableUpdateEngine", "provisioningUtility",
 	"attachSubscription", "rhelUseSatelliteServer", "rhelSatelliteServer", "rhelOrganizationName"}
 

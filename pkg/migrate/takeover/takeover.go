@@ -22,8 +22,8 @@ import (
 // waits for booting machines in total, however many follow each other.
 const BootTime = 30 * time.Minute
 
-// IsCreatedByOSM reports whether operating-system-manager created an object for a pool (contract:
-// section 9.3): it has the three annotations and no owner.
+// IsCreatedByOSM reports whether operating-system-manager created an object for a pool: it has
+// the three annotations and no owner.
 func IsCreatedByOSM(obj metav1.Object) bool {
 	a := obj.GetAnnotations()
 	for _, key := range []string{api.AnnotationRevisionFor, api.AnnotationMDAnnotationsHash, api.AnnotationOSPVersion} {
@@ -41,8 +41,8 @@ func IsCreatedByOSMFor(obj, md metav1.Object) bool {
 	return IsCreatedByOSM(obj) && obj.GetAnnotations()[api.AnnotationMDAnnotationsHash] == AnnotationsHash(md.GetAnnotations())
 }
 
-// AnnotationsHash is the contract's hash of a MachineDeployment's annotations (section
-// 9.3): over the JSON of the whole map, HTML escaped.
+// AnnotationsHash is the hash that operating-system-manager computes of a MachineDeployment's
+// annotations: over the JSON of the whole map, HTML escaped.
 func AnnotationsHash(annotations map[string]string) string {
 	var b bytes.Buffer
 	if err := json.NewEncoder(&b).Encode(annotations); err != nil {

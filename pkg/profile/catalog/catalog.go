@@ -184,7 +184,7 @@ func (x *Indexer) buildCatalog(ctx context.Context, snap *source.Snapshot) (*Cat
 		}
 	}
 	x.walk = walk
-	if tip := stepWithoutHistory(snap); len(tip.Changes) > 0 {
+	if tip := currentFilesAsOnlyStep(snap); len(tip.Changes) > 0 {
 		walk = walk.clone()
 		if err := x.applyCommit(ctx, walk, snap, tip, false); err != nil {
 			return nil, err
@@ -200,9 +200,9 @@ func (x *Indexer) buildCatalog(ctx context.Context, snap *source.Snapshot) (*Cat
 	return walk.newCatalog(x, snap), nil
 }
 
-// stepWithoutHistory returns the current files as the only step of a source whose history is truncated
+// currentFilesAsOnlyStep returns the current files as the only step of a source whose history is truncated
 // (a shallow clone) or that has none (the built-in profiles).
-func stepWithoutHistory(snap *source.Snapshot) source.HistoryEntry {
+func currentFilesAsOnlyStep(snap *source.Snapshot) source.HistoryEntry {
 	step := source.HistoryEntry{Commit: snap.Head}
 	if len(snap.Line) > 0 {
 		return step
@@ -346,8 +346,8 @@ func problemsFromCheck(err error) []*strictyaml.Problem {
 }
 
 // addProblemLines finds the lines of problems that were found by comparing files.
-func (x *Indexer) addProblemLines(snap *source.Snapshot, refused []*Rejection) {
-	for _, r := range refused {
+func (x *Indexer) addProblemLines(snap *source.Snapshot, rejected []*Rejection) {
+	for _, r := range rejected {
 		if r.Line != 0 || r.Profile == "" {
 			continue
 		}

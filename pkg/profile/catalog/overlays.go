@@ -166,8 +166,8 @@ func (l *overlayResolver) recordCycle(of []overlayPosition) {
 	}
 }
 
-// applyOverlay returns the result of an overlay, and whether it is the same as before.
-func (l *overlayResolver) applyOverlay(ctx context.Context, p overlayPosition, o profile.Overlay) (now overlaid, same bool, err error) {
+// applyOverlay returns the result of an overlay, and whether it is unchanged since the step before.
+func (l *overlayResolver) applyOverlay(ctx context.Context, p overlayPosition, o profile.Overlay) (now overlaid, unchanged bool, err error) {
 	wrong := func(field string, err error) (overlaid, bool, error) {
 		return overlaid{problems: []*strictyaml.Problem{{Line: o.Line(field), Field: field, Err: err}}}, false, nil
 	}

@@ -107,21 +107,21 @@ func (walk *historyWalk) isPrefixOf(snap *source.Snapshot) bool {
 // uncommittedStep returns the uncommitted files of a directory as one more step.
 func (walk *historyWalk) uncommittedStep(snap *source.Snapshot) source.HistoryEntry {
 	var step source.HistoryEntry
-	there := map[string]bool{}
+	existing := map[string]bool{}
 	for _, f := range snap.Files {
-		there[f.Path] = true
+		existing[f.Path] = true
 		if f.Dirty {
 			step.Changes = append(step.Changes, source.Change{Path: f.Path, Blob: f.Blob})
 		}
 	}
 	for _, r := range snap.Rejected {
-		there[r.Path] = true // unreadable, but not deleted
+		existing[r.Path] = true // unreadable, but not deleted
 	}
-	if there[source.MoreRejected] {
+	if existing[source.MoreRejected] {
 		return step // a file that is not listed can still exist
 	}
 	for path := range walk.tree {
-		if !there[path] {
+		if !existing[path] {
 			step.Changes = append(step.Changes, source.Change{Path: path})
 		}
 	}
@@ -250,7 +250,7 @@ func (walk *historyWalk) selectCurrentVersion(name string, commit source.Commit)
 	walk.selected[name] = best
 }
 
-// acceptValid accepts the valid offers of one name.
+// acceptValid accepts the valid candidates of one name.
 func (walk *historyWalk) acceptValid(all []fileProfile) {
 	for _, o := range all {
 		if !o.broken && o.id.digest != "" && walk.whyRejected(o, all) == nil {
@@ -277,22 +277,22 @@ func (walk *historyWalk) acceptVersion(k key, id identity) {
 func (walk *historyWalk) newCatalog(x *Indexer, snap *source.Snapshot) *Catalog {
 	c := &Catalog{History: make(map[string][]Version, len(walk.order))}
 	all := walk.allProfiles()
-	at, held := map[key]string{}, map[identity]bool{}
-	for _, offers := range all {
-		for _, o := range offers {
+	at, validAtHead := map[key]string{}, map[identity]bool{}
+	for _, candidates := range all {
+		for _, o := range candidates {
 			at[key{o.id.name, o.id.version}] = o.path
-			held[o.id] = held[o.id] || !o.broken
+			validAtHead[o.id] = validAtHead[o.id] || !o.broken
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(walk.selected)) {
 		v := walk.selected[name]
-		v.From, v.AtHead = walk.withCurrentPath(v.From), held[identity{v.Name, v.Version, v.Digest}]
+		v.From, v.AtHead = walk.withCurrentPath(v.From), validAtHead[identity{v.Name, v.Version, v.Digest}]
 		c.Current = append(c.Current, v)
 	}
 	for name, keys := range walk.order {
 		for _, k := range keys {
 			v := walk.accepted[k]
-			v.CurrentPath, v.From, v.AtHead = at[k], walk.withCurrentPath(v.From), held[identity{v.Name, v.Version, v.Digest}]
+			v.CurrentPath, v.From, v.AtHead = at[k], walk.withCurrentPath(v.From), validAtHead[identity{v.Name, v.Version, v.Digest}]
 			c.History[name] = append(c.History[name], v)
 		}
 	}

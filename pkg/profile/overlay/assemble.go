@@ -15,11 +15,11 @@ import (
 type BaseResolver func(ctx context.Context, o profile.Overlay) (profile.Document, error)
 
 // Assemble returns the profiles of files without regard to history: complete ones, and
-// those that overlays produce from one another and from bases elsewhere. Use it to read
+// those that overlays produce from one another and from otherBases. Use it to read
 // files alone, as they are on disk; a catalog.Catalog knows their versions. wrong has the
 // problems of overlays that cannot be resolved.
-func Assemble(ctx context.Context, files []profile.Contents, elsewhere BaseResolver) (docs []profile.Document, wrong []*strictyaml.Problem, err error) {
-	a := assembly{otherBases: elsewhere, docs: map[profile.ID]profile.Document{}, overlays: map[profile.ID]profile.Overlay{}, open: map[profile.ID]bool{}, failed: map[profile.ID]bool{}}
+func Assemble(ctx context.Context, files []profile.Contents, otherBases BaseResolver) (docs []profile.Document, wrong []*strictyaml.Problem, err error) {
+	a := assembly{otherBases: otherBases, docs: map[profile.ID]profile.Document{}, overlays: map[profile.ID]profile.Overlay{}, open: map[profile.ID]bool{}, failed: map[profile.ID]bool{}}
 	for _, f := range files {
 		for _, d := range f.Profiles {
 			a.docs[d.ID()] = d

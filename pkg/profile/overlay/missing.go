@@ -30,7 +30,7 @@ type MissingBaseError struct {
 	Instead string
 }
 
-// WithFolder adds the folder that was searched to a MissingBaseError.
+// WithFolder adds the folder that was searched to a MissingBaseError, and returns other errors unchanged.
 func WithFolder(err error, folder string) error {
 	var missing *MissingBaseError
 	if !errors.As(err, &missing) {

@@ -327,27 +327,27 @@ func (p *patcher) patchModules(field string, have *osm.CloudInitModule, patches 
 // patchModule applies the patches of one module, except its removal.
 func (p *patcher) patchModule(field string, k cloudinit.Module, out *osm.CloudInitModule, patches *api.ModulePatches, names []string) {
 	in, name := field+"."+string(k.Key), string(k.Key)
-	there := slices.Contains(names, name)
+	exists := slices.Contains(names, name)
 	if m := patches.Add; m != nil && k.Has(m) {
-		if own := field + ".add." + name; there {
-			p.reportExisting(own, "module", name, in)
+		if patchField := field + ".add." + name; exists {
+			p.reportExisting(patchField, "module", name, in)
 		} else {
 			k.Copy(out, m)
-			p.recordFromOverlay(in, own)
+			p.recordFromOverlay(in, patchField)
 		}
 	}
 	if m := patches.Replace; m != nil && k.Has(m) {
-		if own := field + ".replace." + name; !there {
-			p.reportMissing(own, "module", name, field, names)
+		if patchField := field + ".replace." + name; !exists {
+			p.reportMissing(patchField, "module", name, field, names)
 		} else {
 			k.Copy(out, m)
-			p.recordFromOverlay(in, own)
+			p.recordFromOverlay(in, patchField)
 		}
 	}
 	if m := cloudinit.ModuleFromCommands(patches.Append); m != nil && k.Has(m) {
-		own := field + ".append." + name
-		if !there {
-			p.reportMissing(own, "module", name, field, names)
+		patchField := field + ".append." + name
+		if !exists {
+			p.reportMissing(patchField, "module", name, field, names)
 			return
 		}
 		before := len(out.BootCMD)
@@ -356,8 +356,8 @@ func (p *patcher) patchModule(field string, k cloudinit.Module, out *osm.CloudIn
 		}
 		k.Append(out, m)
 		for i := range len(m.BootCMD) + len(m.RunCMD) {
-			if _, ok := p.overlay.Lines[strictyaml.Element(own, i)]; ok {
-				p.recordFromOverlay(strictyaml.Element(in, before+i), strictyaml.Element(own, i))
+			if _, ok := p.overlay.Lines[strictyaml.Element(patchField, i)]; ok {
+				p.recordFromOverlay(strictyaml.Element(in, before+i), strictyaml.Element(patchField, i))
 			}
 		}
 	}
@@ -392,7 +392,7 @@ type listPatch[T any] struct {
 	key   func(T) string
 
 	add, replace []T
-	merge        func(have, given T) T
+	merge        func(have, override T) T
 	remove       []string
 }
 
@@ -435,8 +435,8 @@ func (l listPatch[T]) patch(p *patcher, have []T) []T {
 		}
 	}
 	for i, a := range l.add {
-		if there := position(l.key(a)); len(there) > 0 {
-			p.reportExisting(strictyaml.Element(l.at+".add", i)+l.name, l.what, l.key(a), strictyaml.Element(l.field, there[0]))
+		if existing := position(l.key(a)); len(existing) > 0 {
+			p.reportExisting(strictyaml.Element(l.at+".add", i)+l.name, l.what, l.key(a), strictyaml.Element(l.field, existing[0]))
 		}
 	}
 	return l.buildPatchedList(p, have, replaced, removed)

@@ -20,7 +20,7 @@ import (
 // base of the same profile: its version and, if the overlay names one, its digest.
 // Nothing else changes, including comments and blanks. An error says why the file must be
 // edited by hand.
-func WithVersions(data []byte, o profile.Overlay, own string, from api.ProfileOverlayBase) ([]byte, error) {
+func WithVersions(data []byte, o profile.Overlay, overlayVersion string, from api.ProfileOverlayBase) ([]byte, error) {
 	root, err := overlayNode(data, o)
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func WithVersions(data []byte, o profile.Overlay, own string, from api.ProfileOv
 	}{
 		{base, "version", "spec.from.version", o.Spec.From.Version, from.Version},
 		{base, "digest", "spec.from.digest", o.Spec.From.Digest, from.Digest},
-		{spec, "version", "spec.version", o.Spec.Version, own},
+		{spec, "version", "spec.version", o.Spec.Version, overlayVersion},
 	} {
 		if edit.was == edit.now {
 			continue
@@ -49,7 +49,7 @@ func WithVersions(data []byte, o profile.Overlay, own string, from api.ProfileOv
 		}
 	}
 	out := bytes.Join(lines, nil)
-	return out, verifyEdit(out, o, own, from)
+	return out, verifyEdit(out, o, overlayVersion, from)
 }
 
 // overlayNode finds the document of an overlay.
@@ -100,13 +100,13 @@ func replaceValue(line []byte, n *yaml.Node, now string) ([]byte, error) {
 }
 
 // verifyEdit checks that an edited file has exactly the intended changes.
-func verifyEdit(data []byte, o profile.Overlay, own string, from api.ProfileOverlayBase) error {
+func verifyEdit(data []byte, o profile.Overlay, overlayVersion string, from api.ProfileOverlayBase) error {
 	in, err := profile.DecodeFile(o.Path, data)
 	if err != nil {
 		return err
 	}
-	want := *o.Spec.DeepCopy()
-	want.Version, want.From = own, from
+	want := o.Spec
+	want.Version, want.From = overlayVersion, from
 	for _, got := range in.Overlays {
 		if got.Name == o.Name && reflect.DeepEqual(got.Spec, want) {
 			return nil

@@ -173,7 +173,7 @@ func (c *conflictFinder) findUnitConflicts(field string, o *api.UnitPatches, was
 		}
 		for _, part := range []struct {
 			name  string
-			given bool
+			isSet bool
 			t     threeWay
 		}{
 			{"enable", r.Enable != nil, threeWay{was[j].Enable, now[k].Enable, r.Enable}},
@@ -181,7 +181,7 @@ func (c *conflictFinder) findUnitConflicts(field string, o *api.UnitPatches, was
 			{"content", r.Content != nil, threeWay{was[j].Content, now[k].Content, r.Content}},
 			{"dropIns", r.DropIns != nil, threeWay{was[j].DropIns, now[k].DropIns, r.DropIns}},
 		} {
-			if part.given {
+			if part.isSet {
 				c.recordConflict(fmt.Sprintf("%s of unit %q", part.name, r.Name), strictyaml.Element(field+".replace", i)+"."+part.name, strictyaml.Element(field, j)+"."+part.name, strictyaml.Element(field, k)+"."+part.name, part.t)
 			}
 		}
@@ -242,12 +242,13 @@ func CheckOutdated(ctx context.Context, x *catalog.Indexer, snap *source.Snapsho
 	return m, err == nil, err
 }
 
-func compareBases(ctx context.Context, x *catalog.Indexer, snap *source.Snapshot, o profile.Overlay, onto api.ProfileOverlayBase) (Result, error) {
+// compareBases compares the result of an overlay on its base with that on a newer one.
+func compareBases(ctx context.Context, x *catalog.Indexer, snap *source.Snapshot, o profile.Overlay, newer api.ProfileOverlayBase) (Result, error) {
 	was, err := x.Base(ctx, snap, o.Spec.From)
 	if err != nil {
 		return Result{}, err
 	}
-	now, err := x.Base(ctx, snap, onto)
+	now, err := x.Base(ctx, snap, newer)
 	if err != nil {
 		return Result{}, err
 	}

@@ -92,7 +92,7 @@ type pair struct{ key, value *yaml.Node }
 // mappingPairs lists the keys of a mapping and reports duplicate keys.
 func (d *decoder) mappingPairs(n *yaml.Node, field string, depth int) []pair {
 	seen := map[string]*yaml.Node{}
-	var own, merged []pair
+	var pairs, merged []pair
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, v := n.Content[i], n.Content[i+1]
 		if k.Tag == "!!merge" {
@@ -108,15 +108,15 @@ func (d *decoder) mappingPairs(n *yaml.Node, field string, depth int) []pair {
 			continue
 		}
 		seen[k.Value] = k
-		own = append(own, pair{k, v})
+		pairs = append(pairs, pair{k, v})
 	}
 	for _, p := range merged {
 		if seen[p.key.Value] == nil {
 			seen[p.key.Value] = p.key
-			own = append(own, p)
+			pairs = append(pairs, p)
 		}
 	}
-	return own
+	return pairs
 }
 
 // expandMergeKey returns the pairs of the mappings that a merge key "<<" names.
@@ -143,7 +143,7 @@ func (d *decoder) expandMergeKey(n *yaml.Node, field string, depth int) []pair {
 // decodeStruct decodes a mapping into a struct, and reports unknown and missing fields.
 func (d *decoder) decodeStruct(n *yaml.Node, v reflect.Value, field string, depth int) {
 	known := structFields(v.Type())
-	given := map[string]bool{}
+	present := map[string]bool{}
 	if !IsNull(n) {
 		if n.Kind != yaml.MappingNode {
 			d.problem(n, field, "must be a mapping")
@@ -164,12 +164,12 @@ func (d *decoder) decodeStruct(n *yaml.Node, v reflect.Value, field string, dept
 			if IsNull(p.value) && f.required {
 				d.problem(p.value, at, "is null: set a value")
 			}
-			given[p.key.Value] = true
+			present[p.key.Value] = true
 			d.decodeValue(p.value, v.Field(f.index), at, depth+1)
 		}
 	}
 	for _, f := range known {
-		if f.required && !given[f.name] {
+		if f.required && !present[f.name] {
 			d.problem(n, joinFieldPath(field, f.name), "is required")
 		}
 	}
@@ -220,7 +220,7 @@ func (d *decoder) decodeMap(n *yaml.Node, v reflect.Value, field string, depth i
 	v.Set(out)
 }
 
-// enums lists the values of the API's enumerations (contract: section 1.1).
+// enums lists the values of the API's enumerations.
 var enums = map[reflect.Type][]string{
 	reflect.TypeFor[osm.OperatingSystem](): {"flatcar", "rhel", "ubuntu", "amzn2", "rockylinux"},
 	reflect.TypeFor[osm.CloudProvider](): {"aws", "azure", "digitalocean", "edge", "gce", "hetzner", "kubevirt", "linode", "nutanix", "openstack",

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	apicache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -523,6 +524,63 @@ func TestControllerEndsBeforeTheStatus(t *testing.T) {
 	}
 }
 
+// An audit log that cannot be written delays no conclusion. Its entry follows, also if the machine
+// joined before.
+func TestAuditLogFails(t *testing.T) {
+	f := newFixture(t)
+	f.do(os.Mkdir(f.log, 0o700)) // in place of the file
+	f.start()
+	first, second := f.machine("pool-1-a"), f.machine("pool-1-b")
+	f.eventually("the report", exists)
+	f.sends(first.Name, f.entry(first.Name))
+	f.sends(second.Name, f.entry(second.Name))
+	for _, got := range f.concluded(2) {
+		if got.Cause == nil || got.Cause.Line == 0 || got.Journaled != "" {
+			t.Errorf("concluded %+v", got)
+		}
+	}
+	if said := f.told(); len(said) != 2 {
+		t.Errorf("events %q", said)
+	}
+	f.joins(second)
+	f.concluded(1)
+	f.do(os.Remove(f.log))
+	ids := func() map[string]bool {
+		text, err := os.ReadFile(f.log)
+		if err != nil {
+			return nil
+		}
+		out := map[string]bool{}
+		for line := range strings.Lines(string(text)) {
+			var e auditlog.Event
+			f.do(json.Unmarshal([]byte(line), &e))
+			if e.Kind == auditlog.BootFailing {
+				out[e.ID()] = true
+			}
+		}
+		return out
+	}
+	f.eventually("the entry of the machine that joined", func(*api.BootReport) error {
+		if len(ids()) == 0 {
+			return errors.New("there is none")
+		}
+		return nil
+	})
+	f.sends(first.Name, f.entry(first.Name, func(e *api.MachineBoot) { e.Attempt = 2 })) // sooner than the retry
+	got := f.eventually("the entry of the other", func(r *api.BootReport) error {
+		if r.Status.Machines[0].Journaled == "" {
+			return errors.New("there is none")
+		}
+		return nil
+	}).Status.Machines[0]
+	if all := ids(); len(all) != 2 || !all[got.Journaled] {
+		t.Errorf("the audit log has %v, not %s", all, got.Journaled)
+	}
+	if said := f.told(); len(said) > 0 {
+		t.Errorf("said again %q", said)
+	}
+}
+
 // The failure of a version remains after its machine is deleted, also for a controller that starts
 // again, until a machine joins with that version.
 func TestFailureOutlivesItsMachine(t *testing.T) {
@@ -615,9 +673,12 @@ func TestPace(t *testing.T) {
 		before, _ := os.ReadFile(path) // there is none at first
 		for range n {
 			boot++
-			f := failure{status: api.MachineBootStatus{BootID: fmt.Sprint(boot), Cause: &api.BootCause{}}, configuration: &api.ProvenanceConfiguration{}, firstOfCause: true}
-			if err := r.reportFailures(&observed{md: md, now: clock.Now()}, pool, []failure{f}); err != nil {
-				t.Fatal(err)
+			status := api.MachineBootStatus{BootID: fmt.Sprint(boot), Cause: &api.BootCause{}}
+			p := plan{status: []api.MachineBootStatus{status}, failures: []failure{{status: status, firstOfCause: true}}}
+			seen := &observed{md: md, now: clock.Now(), report: &api.BootReport{}}
+			missing := r.unlogged(seen, p.status)
+			if pending := r.reportFailures(t.Context(), seen, p, &missing); pending != (p.status[0].Journaled == "") {
+				t.Errorf("pending %t: %+v", pending, p.status)
 			}
 		}
 		after, err := os.ReadFile(path)
@@ -667,7 +728,7 @@ func (u *unreadable) ReadProfile(context.Context, types.NamespacedName, render.R
 func TestUnreadProfile(t *testing.T) {
 	for name, err := range map[string]error{"an error of Git": errors.New("the server does not answer"), "no file": nil} {
 		clock, profiles := clocktesting.NewFakeClock(time.Now()), &unreadable{err: err}
-		r := &Reconciler{Clock: clock, Profiles: profiles}
+		r := &Reconciler{Clock: clock, Profiles: profiles, known: apicache.NewLRUExpireCacheWithClock(maxKnown, clock)}
 		for want := 1; want <= 2; want++ {
 			for range 3 {
 				if doc, got := r.readFileAtCommit(t.Context(), types.NamespacedName{Namespace: "shop", Name: "web"}, render.Record{}); doc != nil || !errors.Is(got, err) {
@@ -677,7 +738,7 @@ func TestUnreadProfile(t *testing.T) {
 			if profiles.reads != want {
 				t.Errorf("%s: read %d times, not %d", name, profiles.reads, want)
 			}
-			clock.Step(faultRetry)
+			clock.Step(faultRetry + time.Second)
 		}
 	}
 }

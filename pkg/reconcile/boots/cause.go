@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,8 +26,8 @@ const (
 	nearby = 20
 	// readTimeout bounds the reading of a profile's file, for which a repository can be fetched.
 	readTimeout = 20 * time.Second
-	// maxCached is the maximum number of entries of each map of a causeCache, which are then cleared.
-	maxCached = 256
+	// maxKnown is the maximum number of cached entries, and knownTime how long they are retained.
+	maxKnown, knownTime = 512, 24 * time.Hour
 	// shortestCredential is the length of the shortest text that is masked as a credential: shorter
 	// ones occur in any command.
 	shortestCredential = 6
@@ -54,27 +53,23 @@ func (l located) sameCommand(c api.BootCause) bool {
 	return l.NodeFile == c.NodeFile && l.NodeLine == c.NodeLine && l.Command == c.Command && l.ExitStatus == c.ExitStatus
 }
 
-// causeCache has what was found before. Machines of a pool report the same place again and again.
-type causeCache struct {
-	mu         sync.Mutex
-	causes     map[causeKey]api.BootCause
-	renderings map[string]*rendering        // by pool and input digest
-	documents  map[string]*profile.Document // by digest, commit and path
-	unread     map[string]unread            // those that cannot be read, or do not exist
-}
+// Keys of Reconciler.known. Machines of a pool report the same place again and again.
+type (
+	// causeKey is that of an api.BootCause.
+	causeKey struct {
+		pool, digest  string
+		stage         api.BootStage
+		file, command string
+		line, exit    int32
+	}
+	// renderingKey, a pool and an input digest, is that of a *rendering.
+	renderingKey string
+	// documentKey, a digest, repository, commit and path, is that of a *profile.Document, or of unread.
+	documentKey string
+)
 
-// unread says that a document is not read again before a time.
-type unread struct {
-	until time.Time
-	err   error
-}
-
-type causeKey struct {
-	pool, digest  string
-	stage         api.BootStage
-	file, command string
-	line, exit    int32
-}
+// unread says that a document does not exist, or cannot be read now.
+type unread struct{ err error }
 
 // rendering is a configuration that was rendered again.
 type rendering struct {
@@ -82,26 +77,17 @@ type rendering struct {
 	*render.Inspection
 }
 
-func getCached[K comparable, V any](mu *sync.Mutex, m *map[K]V, key K) (V, bool) {
-	mu.Lock()
-	defer mu.Unlock()
-	v, ok := (*m)[key]
+// known returns what is cached for a key.
+func known[V any](r *Reconciler, key any) (V, bool) {
+	have, _ := r.known.Get(key)
+	v, ok := have.(V)
 	return v, ok
-}
-
-func putCached[K comparable, V any](mu *sync.Mutex, m *map[K]V, key K, v V) {
-	mu.Lock()
-	defer mu.Unlock()
-	if *m == nil || len(*m) >= maxCached {
-		*m = map[K]V{}
-	}
-	(*m)[key] = v
 }
 
 // locate finds the line of the profile with the command that an entry names.
 func (r *Reconciler) locate(ctx context.Context, pool types.NamespacedName, g *lineage.Generation, from *api.ProvenanceConfiguration, entry *api.MachineBoot) (*located, error) {
 	key := causeKey{pool.String(), g.InputDigest, entry.Stage, entry.File, entry.Command, entry.Line, entry.ExitStatus}
-	if c, ok := getCached(&r.causes.mu, &r.causes.causes, key); ok {
+	if c, ok := known[api.BootCause](r, key); ok {
 		return &located{BootCause: c}, nil
 	}
 	if err := r.mayRun(pool.String()); err != nil {
@@ -130,15 +116,15 @@ func (r *Reconciler) locate(ctx context.Context, pool types.NamespacedName, g *l
 	}
 	out.File, out.Line, out.Near = rendered.find(entry)
 	out.File = redact.PrintableLine(out.File)
-	putCached(&r.causes.mu, &r.causes.causes, key, out.BootCause)
+	r.known.Add(key, out.BootCause, knownTime)
 	return out, nil
 }
 
 // renderAgain renders a configuration from its record, with the origin of each line. It returns nil
 // if no file has the profile.
 func (r *Reconciler) renderAgain(ctx context.Context, pool types.NamespacedName, g *lineage.Generation) (*rendering, error) {
-	key := pool.String() + " " + g.InputDigest
-	if have, ok := getCached(&r.causes.mu, &r.causes.renderings, key); ok {
+	key := renderingKey(pool.String() + " " + g.InputDigest)
+	if have, ok := known[*rendering](r, key); ok {
 		return have, nil
 	}
 	rec, err := r.ReadRecord(ctx, pool, g)
@@ -152,25 +138,18 @@ func (r *Reconciler) renderAgain(ctx context.Context, pool types.NamespacedName,
 	if err != nil || doc == nil {
 		return nil, err
 	}
-	var settings corev1.ConfigMap
-	name := types.NamespacedName{Namespace: r.Namespace, Name: lineage.SettingsName(rec.SettingsDigest)}
-	if err := r.Management.Live.Get(ctx, name, &settings); err != nil {
-		return nil, fmt.Errorf("reading ConfigMap %s: %w", name, err)
-	}
-	in, err := rec.RebuildInput(doc.Spec, rec.ObjectDigest, []byte(settings.Data[lineage.SettingsKey]))
+	in, err := r.RebuildInput(ctx, rec, doc.Spec)
 	if err != nil {
 		return nil, err
 	}
-	// With placeholders, rendering depends only on whether there are tokens.
-	in.Cluster.APIServerToken, in.Cluster.BootstrapToken = "token", "token"
 	in.Cluster.BootstrapKubeconfig = render.BootstrapKubeconfig(in.Cluster.Server, in.Settings.KubernetesCACert, "token")
-	in, _ = in.SplitSecrets()
+	in, _ = in.ReplaceSecrets()
 	seen, err := render.NewInspector(in.Profile).Inspect(in)
 	if seen == nil { // an error with a result is about sizes
 		return nil, err
 	}
 	out := &rendering{doc, seen}
-	putCached(&r.causes.mu, &r.causes.renderings, key, out)
+	r.known.Add(key, out, knownTime)
 	return out, nil
 }
 
@@ -178,11 +157,11 @@ func (r *Reconciler) renderAgain(ctx context.Context, pool types.NamespacedName,
 // the file; nil if no file has it. It reads Git or the built-in profiles, not the cluster, and caches
 // the result.
 func (r *Reconciler) readFileAtCommit(ctx context.Context, pool types.NamespacedName, rec render.Record) (*profile.Document, error) {
-	key := strings.Join([]string{rec.ObjectDigest, rec.Repository, rec.Commit, rec.Path}, " ")
-	if doc, ok := getCached(&r.causes.mu, &r.causes.documents, key); ok {
+	key := documentKey(strings.Join([]string{rec.ObjectDigest, rec.Repository, rec.Commit, rec.Path}, " "))
+	if doc, ok := known[*profile.Document](r, key); ok {
 		return doc, nil
 	}
-	if failed, ok := getCached(&r.causes.mu, &r.causes.unread, key); ok && r.Clock.Now().Before(failed.until) {
+	if failed, ok := known[unread](r, key); ok {
 		return nil, failed.err
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
@@ -192,10 +171,10 @@ func (r *Reconciler) readFileAtCommit(ctx context.Context, pool types.Namespaced
 		err = fmt.Errorf("reading profile %q at %s: %w", rec.Profile, rec.Commit, err)
 	}
 	if err != nil || doc == nil {
-		putCached(&r.causes.mu, &r.causes.unread, key, unread{r.Clock.Now().Add(faultRetry), err})
+		r.known.Add(key, unread{err}, faultRetry)
 		return nil, err
 	}
-	putCached(&r.causes.mu, &r.causes.documents, key, doc)
+	r.known.Add(key, doc, knownTime)
 	return doc, nil
 }
 

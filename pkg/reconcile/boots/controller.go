@@ -10,9 +10,11 @@ import (
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -49,6 +51,8 @@ const (
 type AuditLog interface {
 	// Append returns when the entries are durable.
 	Append(entries ...auditlog.Event) error
+	// Record stores entries as soon as it can.
+	Record(entries ...auditlog.Event)
 }
 
 // Reconciler maintains the BootReports of pools. Its fields are set once, before Setup.
@@ -73,7 +77,7 @@ type Reconciler struct {
 	// SharedToken says that machines of all pools have the same token, which cannot report.
 	SharedToken bool
 
-	causes causeCache
+	known *cache.LRUExpireCache // what was found about causes
 
 	mu      sync.Mutex
 	paces   map[string]*pace             // by pool
@@ -116,11 +120,8 @@ var errBusy = errors.New("too many boot reports at once")
 // Reconcile handles the reports of one pool.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	next, err := r.reconcile(ctx, req.NamespacedName)
-	switch {
-	case errors.Is(err, errBusy), apierrors.IsConflict(err): // a machine reported meanwhile
+	if errors.Is(err, errBusy) || apierrors.IsConflict(err) { // a machine reported meanwhile
 		return ctrl.Result{RequeueAfter: wait.Jitter(writeRetry, 1)}, nil
-	case errors.Is(err, errAuditPending): // reported there
-		return ctrl.Result{RequeueAfter: wait.Jitter(faultRetry, 1)}, nil
 	}
 	return ctrl.Result{RequeueAfter: next}, err
 }
@@ -148,6 +149,9 @@ func (r *Reconciler) reconcile(ctx context.Context, pool types.NamespacedName) (
 		if report == nil {
 			return 0, nil
 		}
+		if gone := r.unlogged(&observed{md: &md, report: report}, nil); len(gone.leaving) > 0 {
+			r.AuditLog.Record(gone.leaving...)
+		}
 		// The deletion starts another run, for a pool that was created again.
 		return 0, r.deleteReport(ctx, report)
 	}
@@ -157,7 +161,11 @@ func (r *Reconciler) reconcile(ctx context.Context, pool types.NamespacedName) (
 	}
 	r.countBoots(seen)
 	todo := newPlan(seen)
-	return todo.next, r.apply(ctx, seen, todo)
+	pending, err := r.apply(ctx, seen, todo)
+	if pending {
+		return wait.Jitter(faultRetry, 1), err
+	}
+	return todo.next, err
 }
 
 // observed is what is known of a pool.
@@ -317,7 +325,7 @@ func (r *Reconciler) countBoots(seen *observed) {
 	}
 }
 
-// forgetMachines drops the machines and counts of a pool that is gone.
+// forgetMachines drops the machines and counts of a deleted pool.
 func (r *Reconciler) forgetMachines(pool string) {
 	r.Metrics.ForgetBoots(pool)
 	r.mu.Lock()
@@ -346,73 +354,132 @@ func (r *Reconciler) deleteReport(ctx context.Context, report *api.BootReport) e
 }
 
 // apply writes what was planned. The audit log and the event come before the status: a run that ends
-// in between is repeated.
-func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) error {
-	if !p.writes() {
-		return nil
-	}
-	pool := client.ObjectKeyFromObject(seen.md).String()
-	if err := r.mayRun(pool); err != nil {
-		return err
-	}
-	if p.create {
+// in between is repeated. It returns whether entries of the audit log wait for another run.
+func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) (pending bool, err error) {
+	pool := client.ObjectKeyFromObject(seen.md)
+	if seen.report == nil {
+		if !p.create {
+			return false, nil
+		}
+		if err := r.mayRun(pool.String()); err != nil {
+			return false, err
+		}
 		err := r.Worker.Create(ctx, &api.BootReport{ObjectMeta: access.MetaOf(seen.md)}, client.FieldOwner(api.FieldManager))
 		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("creating BootReport %s: %w", access.Name(seen.md), err)
+			return false, fmt.Errorf("creating BootReport %s: %w", access.Name(seen.md), err)
 		}
-		return nil
+		return false, nil
 	}
-	if err := r.reportFailures(seen, pool, p.failures); err != nil {
-		return err
+	unlogged := r.unlogged(seen, p.status)
+	if len(unlogged.indexes) == 0 && !p.trim && equality.Semantic.DeepEqual(p.status, seen.report.Status.Machines) {
+		return false, nil
 	}
+	if err := r.mayRun(pool.String()); err != nil {
+		return false, err
+	}
+	pending = r.reportFailures(ctx, seen, p, &unlogged)
 	report := seen.report.DeepCopy()
 	if p.trim {
 		if err := kubeclient.MergePatchWithLock(ctx, r.Worker, report, map[string]any{"spec": map[string]any{"machines": p.retained}}); err != nil {
-			return err
+			return pending, err
 		}
 	}
-	if p.status == nil {
-		return nil
+	if !equality.Semantic.DeepEqual(p.status, seen.report.Status.Machines) {
+		patch, err := statusPatch(report, p.status)
+		if err == nil {
+			err = r.Worker.Status().Patch(ctx, report, patch, client.FieldOwner(api.FieldManager))
+		}
+		if err != nil {
+			return pending, fmt.Errorf("writing the status of BootReport %s: %w", report.Name, err)
+		}
 	}
-	patch, err := statusPatch(report, *p.status)
-	if err == nil {
-		err = r.Worker.Status().Patch(ctx, report, patch, client.FieldOwner(api.FieldManager))
-	}
-	if err != nil {
-		return fmt.Errorf("writing the status of BootReport %s: %w", report.Name, err)
+	if len(unlogged.leaving) > 0 { // no status names them now
+		r.AuditLog.Record(unlogged.leaving...)
 	}
 	for _, f := range p.failures { // after the status: a run that another report interrupts is repeated
 		if f.firstOfBoot {
-			r.Metrics.BootCounted(pool, f.status.Version, metrics.BootFailing)
+			r.Metrics.BootCounted(pool.String(), f.status.Version, metrics.BootFailing)
 		}
 	}
-	return nil
+	return pending, nil
 }
 
-// reportFailures writes the audit log and emits events, as far as the pool's pace allows.
-func (r *Reconciler) reportFailures(seen *observed, pool string, failures []failure) error {
-	limit := r.paceOf(pool).audit
-	failures = failures[:min(len(failures), int(limit.TokensAt(seen.now)))]
-	if len(failures) == 0 {
-		return nil
+// unlogged are causes that the audit log lacks: in the new conclusions, by index, and those that they
+// replace or remove.
+type unlogged struct {
+	indexes []int
+	leaving []auditlog.Event
+}
+
+// unlogged compares conclusions with the audit log entries that they name.
+func (r *Reconciler) unlogged(seen *observed, status []api.MachineBootStatus) (out unlogged) {
+	if r.AuditLog == nil {
+		return out
 	}
-	if r.AuditLog != nil {
-		var entries []auditlog.Event
-		for _, f := range failures {
-			entries = append(entries, f.auditEvent(seen))
+	ids := map[string]bool{}
+	for i, s := range status {
+		if s.Cause == nil {
+			continue
 		}
-		if err := r.AuditLog.Append(entries...); err != nil {
-			return fmt.Errorf("%w: %w", errAuditPending, err)
+		id := seen.auditEvent(s).ID()
+		if ids[id] = true; id != s.Journaled {
+			out.indexes = append(out.indexes, i)
 		}
 	}
-	limit.AllowN(seen.now, len(failures))
-	for _, f := range failures {
+	for _, s := range seen.report.Status.Machines {
+		if s.Cause == nil {
+			continue
+		}
+		if e := seen.auditEvent(s); e.ID() != s.Journaled && !ids[e.ID()] {
+			out.leaving = append(out.leaving, e)
+		}
+	}
+	return out
+}
+
+// reportFailures writes the audit log, names its entries in the conclusions of a plan, and emits
+// events, with the pool's pace. It omits from missing.leaving the entries beyond this pace. It returns
+// whether entries have to wait: the audit log says why.
+func (r *Reconciler) reportFailures(ctx context.Context, seen *observed, p plan, missing *unlogged) (pending bool) {
+	limit := r.paceOf(client.ObjectKeyFromObject(seen.md).String()).audit
+	allowed := int(limit.TokensAt(seen.now))
+	said, indexes := p.failures[:min(len(p.failures), allowed)], missing.indexes[:min(len(missing.indexes), allowed)]
+	missing.leaving = missing.leaving[:min(len(missing.leaving), allowed-len(indexes))]
+	var entries []auditlog.Event
+	for _, i := range indexes {
+		e := seen.auditEvent(p.status[i])
+		e.Is = r.auditConfiguration(ctx, seen, &p.status[i])
+		entries = append(entries, e)
+	}
+	if len(entries) > 0 && r.AuditLog.Append(entries...) != nil {
+		entries = nil
+	}
+	for k := range entries {
+		p.status[indexes[k]].Journaled = entries[k].ID()
+	}
+	limit.AllowN(seen.now, max(len(said), len(entries)+len(missing.leaving)))
+	for _, f := range said {
 		if f.firstOfCause {
-			r.Recorder.Eventf(seen.md, nil, corev1.EventTypeWarning, api.EventBootFailing, "Boot", "%s", f.sentence())
+			r.Recorder.Eventf(seen.md, nil, corev1.EventTypeWarning, api.EventBootFailing, "Boot", "%s", sentence(f.status))
 		}
 	}
-	return nil
+	return len(entries) < len(missing.indexes)
 }
 
-// errAuditPending says that the audit log could not be written, which is reported there.
-var errAuditPending = errors.New("the audit log lacks a boot")
+// auditConfiguration returns the configuration of a conclusion, as far as it is still known.
+func (r *Reconciler) auditConfiguration(ctx context.Context, seen *observed, s *api.MachineBootStatus) *auditlog.Configuration {
+	for _, g := range seen.timeline {
+		if g.ConfigLabel() != s.Config {
+			continue
+		}
+		from, err := r.ConfigurationOf(ctx, client.ObjectKeyFromObject(seen.md), &g)
+		if err != nil { // its record was deleted
+			break
+		}
+		return &auditlog.Configuration{
+			InputDigest: from.InputDigest, Profile: from.Profile, Version: from.Version, ProfileDigest: from.ProfileDigest, Repository: from.Repository,
+			Path: from.Path, Commit: from.Commit, Change: from.Change, Author: from.Author, Signature: from.Signature,
+		}
+	}
+	return &auditlog.Configuration{Profile: s.Profile, Version: s.Version, Commit: s.Cause.Commit, Author: s.Cause.Author}
+}

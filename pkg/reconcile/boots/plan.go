@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,11 +28,11 @@ const (
 	maxLate = maxEntries / 2
 )
 
-// plan is what happens to the report of a pool. The zero value changes nothing.
+// plan is what happens to the report of a pool.
 type plan struct {
 	create bool
-	// status is the new status; nil if it does not change.
-	status *api.BootReportStatus
+	// status has the new conclusions.
+	status []api.MachineBootStatus
 	// retained are the entries of the spec if some are removed.
 	retained []api.MachineBoot
 	trim     bool
@@ -42,12 +41,9 @@ type plan struct {
 	next time.Duration
 }
 
-func (p plan) writes() bool { return p.create || p.status != nil || p.trim }
-
 // failure is one that was not reported before.
 type failure struct {
 	status                    api.MachineBootStatus
-	configuration             *api.ProvenanceConfiguration
 	firstOfCause, firstOfBoot bool
 }
 
@@ -64,7 +60,6 @@ func newPlan(seen *observed) plan {
 		return p
 	}
 	p := plan{retained: []api.MachineBoot{}}
-	status := api.BootReportStatus{}
 	for i := range seen.report.Spec.Machines {
 		entry := &seen.report.Spec.Machines[i]
 		if seen.gone[i] {
@@ -82,19 +77,19 @@ func newPlan(seen *observed) plan {
 				p.next = faultRetry // the cache can lack the configuration
 			}
 			if before != nil {
-				status.Machines = append(status.Machines, *before)
+				p.status = append(p.status, *before)
 			}
 			continue
 		}
 		next := seen.conclude(i, m, before)
-		status.Machines = append(status.Machines, next)
+		p.status = append(p.status, next)
 		if c := seen.causes[i]; c != nil {
 			if c.retry {
 				p.next = faultRetry
 			}
 			if same := before != nil && before.BootID == entry.BootID; !same || before.Cause == nil || *before.Cause != *next.Cause {
 				p.failures = append(p.failures, failure{
-					status: next, configuration: seen.entries[i], firstOfBoot: !same,
+					status: next, firstOfBoot: !same,
 					firstOfCause: !slices.ContainsFunc(seen.report.Status.Machines, func(s api.MachineBootStatus) bool { return sameCause(s, next) }) && !slices.ContainsFunc(p.failures, func(f failure) bool { return sameCause(f.status, next) }),
 				})
 			}
@@ -103,16 +98,13 @@ func newPlan(seen *observed) plan {
 	if len(p.retained) > maxLate {
 		p.next = faultRetry // machines become late without an event
 	}
-	status.Machines = append(status.Machines, seen.lasting(status.Machines)...)
-	slices.SortStableFunc(status.Machines, func(a, b api.MachineBootStatus) int {
+	p.status = append(p.status, seen.lasting(p.status)...)
+	slices.SortStableFunc(p.status, func(a, b api.MachineBootStatus) int {
 		if c := a.Since.Compare(b.Since.Time); c != 0 {
 			return c
 		}
 		return strings.Compare(a.Machine+string(a.Stage), b.Machine+string(b.Stage))
 	})
-	if !equality.Semantic.DeepEqual(status, seen.report.Status) {
-		p.status = &status
-	}
 	return p
 }
 
@@ -149,9 +141,17 @@ func (seen *observed) lasting(others []api.MachineBootStatus) []api.MachineBootS
 // nil for none.
 func (seen *observed) conclude(i int, m machine, before *api.MachineBootStatus) api.MachineBootStatus {
 	entry, from := &seen.report.Spec.Machines[i], seen.entries[i]
+	namespace, _, found := strings.Cut(from.Object, "/")
+	if !found {
+		namespace = ""
+	}
 	next := api.MachineBootStatus{
 		Machine: entry.Machine, MachineUID: m.UID, Stage: entry.Stage, Outcome: entry.Outcome, BootID: entry.BootID, Attempt: entry.Attempt,
-		Config: entry.Config, Profile: redact.PrintableLine(from.Profile), Version: redact.PrintableLine(from.Version), Since: metav1.NewTime(seen.now).Rfc3339Copy(),
+		Config: entry.Config, Profile: redact.PrintableLine(from.Profile), ProfileNamespace: namespace, Version: redact.PrintableLine(from.Version),
+		SelectedBy: redact.PrintableLine(from.SelectedBy), Since: metav1.NewTime(seen.now).Rfc3339Copy(),
+	}
+	if before != nil {
+		next.Journaled = before.Journaled
 	}
 	sameBoot := before != nil && before.BootID == entry.BootID
 	switch {
@@ -176,8 +176,7 @@ func (seen *observed) conclude(i int, m machine, before *api.MachineBootStatus) 
 }
 
 // statusPatch replaces the status of exactly the report that was read.
-func statusPatch(report *api.BootReport, status api.BootReportStatus) (client.Patch, error) {
-	machines := status.Machines
+func statusPatch(report *api.BootReport, machines []api.MachineBootStatus) (client.Patch, error) {
 	if machines == nil {
 		machines = []api.MachineBootStatus{}
 	}
@@ -191,46 +190,26 @@ func statusPatch(report *api.BootReport, status api.BootReportStatus) (client.Pa
 }
 
 // sentence says in one line what fails, for an event. It has no log text.
-func (f failure) sentence() string {
-	s, c := f.status, f.status.Cause
-	what := "a script"
-	if c.Command != "" {
-		what = fmt.Sprintf("%q", c.Command)
-	}
-	place := fmt.Sprintf("line %d of %s on the node", c.NodeLine, c.NodeFile)
-	switch {
-	case c.File != "" && c.Near:
-		place = fmt.Sprintf("near %s:%d", c.File, c.Line)
-	case c.File != "":
-		place = fmt.Sprintf("%s:%d", c.File, c.Line)
-	case c.NodeFile == "":
-		place = "an unknown line"
-	case c.NodeLine == 0: // as after "exit 1"
-		place = "an unknown line of " + c.NodeFile + " on the node"
-	}
-	text := fmt.Sprintf("machine %s does not boot with profile %s %s: in stage %s %s ends with status %d at %s", s.Machine, s.Profile, s.Version, s.Stage, what, c.ExitStatus, place)
-	if c.Commit != "" {
-		text += ", commit " + c.Commit
-	}
-	if c.Author != "" {
-		text += " by " + c.Author
+func sentence(s api.MachineBootStatus) string {
+	c := s.Cause
+	text := fmt.Sprintf("machine %s does not boot with profile %s %s: stage %s fails", s.Machine, s.Profile, s.Version, s.Stage)
+	for _, part := range [][2]string{{": ", c.String()}, {", command ", c.Command}, {", commit ", c.Commit}, {" by ", c.Author}} {
+		if part[1] != "" {
+			text += part[0] + part[1]
+		}
 	}
 	return redact.Shorten(redact.PrintableLine(text), redact.MaxEvent)
 }
 
-// auditEvent is the entry of the audit log about a failure.
-func (f failure) auditEvent(seen *observed) auditlog.Event {
-	s, c, from := f.status, f.status.Cause, f.configuration
+// auditEvent is the entry of the audit log about a failure, without its configuration.
+func (seen *observed) auditEvent(s api.MachineBootStatus) auditlog.Event {
+	c := s.Cause
 	return auditlog.Event{
 		Kind:   auditlog.BootFailing,
 		Object: auditlog.Object{Kind: "Machine", Namespace: seen.md.Namespace, Name: s.Machine, UID: string(s.MachineUID)},
 		Key:    strings.Join([]string{s.BootID, string(s.Stage), s.Config, c.NodeFile, fmt.Sprint(c.NodeLine), c.Command, c.File, fmt.Sprint(c.Line)}, "/"),
-		Since:  s.Since.UTC().Format(time.RFC3339), Reason: string(s.Stage), Message: f.sentence(),
-		Pool: &auditlog.Object{Kind: "MachineDeployment", Namespace: seen.md.Namespace, Name: seen.md.Name, UID: string(seen.md.UID)},
-		Is: &auditlog.Configuration{
-			InputDigest: from.InputDigest, Profile: from.Profile, Version: from.Version, ProfileDigest: from.ProfileDigest, Repository: from.Repository,
-			Path: from.Path, Commit: from.Commit, Change: from.Change, Author: from.Author, Signature: from.Signature,
-		},
+		Since:  s.Since.UTC().Format(time.RFC3339), Reason: string(s.Stage), Message: sentence(s),
+		Pool: &auditlog.Object{Kind: "MachineDeployment", Namespace: seen.md.Namespace, Name: seen.md.Name, UID: seen.report.Annotations[api.AnnotationPoolUID]},
 	}
 }
 

@@ -46,10 +46,10 @@ func TestFailureOutlivesReboot(t *testing.T) {
 			have := before
 			have.Attempt, have.BootID, have.Since = c.attempt, c.boot, metav1.NewTime(now.Add(-c.since))
 			p := planned(now, entry, have)
-			if p.status == nil || len(p.status.Machines) != 1 {
+			if len(p.status) != 1 {
 				t.Fatalf("plan %+v", p)
 			}
-			if got := now.Sub(p.status.Machines[0].CountsFrom()); got != c.wantCounts {
+			if got := now.Sub(p.status[0].CountsFrom()); got != c.wantCounts {
 				t.Errorf("it counts since %s, want %s", got, c.wantCounts)
 			}
 		})
@@ -72,7 +72,7 @@ func TestVersionOfOtherProfile(t *testing.T) {
 			report:   &api.BootReport{Status: api.BootReportStatus{Machines: []api.MachineBootStatus{failed}}},
 			timeline: lineage.Timeline{{Profile: profile, Version: "v2", From: created.Add(-time.Hour)}},
 		})
-		if got := p.status == nil; got != remains {
+		if got := len(p.status) == 1; got != remains {
 			t.Errorf("after a machine of %s joined the failure remains: %t", profile, got)
 		}
 	}
@@ -84,8 +84,7 @@ func TestFailureWithoutLine(t *testing.T) {
 	if got := c.Place(); got != "/opt/bin/setup" {
 		t.Errorf("place %q", got)
 	}
-	f := failure{status: api.MachineBootStatus{Machine: "m", Profile: "p", Version: "v1", Stage: api.BootStageSetup, Cause: c}}
-	if got := f.sentence(); !strings.Contains(got, "at an unknown line of /opt/bin/setup on the node") {
+	if got := sentence(api.MachineBootStatus{Machine: "m", Profile: "p", Version: "v1", Stage: api.BootStageSetup, Cause: c}); !strings.Contains(got, "stage Setup fails: line on the node /opt/bin/setup, exit status 1") {
 		t.Errorf("sentence %q", got)
 	}
 }

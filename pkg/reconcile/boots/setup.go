@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
+	apicache "k8s.io/apimachinery/pkg/util/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -34,6 +35,7 @@ const concurrency = 2
 // reconciled when a machine of it reports, is created, gets a Node or is deleted.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, reports cache.Cache) error {
 	r.Reports = reports
+	r.known = apicache.NewLRUExpireCacheWithClock(maxKnown, r.Clock)
 	err := mgr.GetFieldIndexer().IndexField(ctx, &cluster.MachineSet{}, poolIndex, func(obj client.Object) []string {
 		if pool := lineage.PoolOfSet(obj); pool.Name != "" {
 			return []string{pool.String()}

@@ -1,7 +1,9 @@
 package commitstatus
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,6 +12,9 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,11 +28,26 @@ const maxFailedCommits = 20
 // commitID matches what a host takes as a commit.
 var commitID = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
+// bootsContext begins the context of statuses about boots: the other one says what became of a commit's
+// files and pools, which boots do not change.
+const bootsContext = "osm-gitops-boots"
+
 // boots are the commits of a source whose machines do not boot.
 type boots struct {
-	failed map[string]string // where a script of the commit fails, by commit
-	sent   map[string]State  // the status that the host has of earlier commits
-	next   time.Time         // when a boot counts as failed, zero for none
+	sent   map[string]job // what the host has of a commit, by its id
+	stored []string       // status.failedCommits of the source
+	next   time.Time      // when a boot counts as failed, zero for none
+}
+
+// storedBoots returns the commits whose failure a controller reported before this one started.
+func storedBoots(ps *api.ProfileSource) boots {
+	out := boots{sent: map[string]job{}, stored: ps.Status.FailedCommits}
+	for _, commit := range out.stored {
+		if commitID.MatchString(commit) { // users may write a status
+			out.sent[commit] = job{sent: Failure}
+		}
+	}
+	return out
 }
 
 // WatchBootReports lets commits whose machines do not boot fail. It is called once reports, a cache
@@ -56,56 +76,50 @@ func (s *Statuses) WatchBootReports(ctx context.Context, reports cache.Cache) er
 	return nil
 }
 
-// observeBoots returns the commits of a job's source whose machines do not boot, by the BootReports:
-// the boot controller retains a failure in them until machines join.
-func (s *Statuses) observeBoots(ctx context.Context, j job) (boots, error) {
-	out := boots{failed: map[string]string{}, sent: j.boots.sent}
+// failedCommits returns the commits of a job's source whose machines do not boot, with the place where
+// a script fails, and when another boot counts as failed. The boot controller retains a failure in
+// the BootReports until machines join. The map is nil until they can be read.
+func (s *Statuses) failedCommits(ctx context.Context, j *job) (failed map[string]string, next time.Time, err error) {
 	reports := s.reports.Load()
 	if reports == nil {
-		return out, nil
+		return nil, next, nil
 	}
 	var list api.BootReportList // belongs to the cache: do not modify it
 	if err := (*reports).List(ctx, &list, client.InNamespace(api.NamespaceCloudInitSettings), client.UnsafeDisableDeepCopy); err != nil {
-		return out, fmt.Errorf("listing BootReports: %w", err)
+		return nil, next, fmt.Errorf("listing BootReports: %w", err)
 	}
 	slices.SortFunc(list.Items, func(a, b api.BootReport) int { return strings.Compare(a.Name, b.Name) }) // a cache has no order
+	failed = map[string]string{}
 	now := time.Now()
 	for i := range list.Items {
 		for _, m := range list.Items[i].Status.Machines {
-			if m.Outcome != api.BootFailing {
+			if m.Outcome != api.BootFailing || !s.isOurs(j, m) {
 				continue
 			}
 			if from := m.CountsFrom(); now.Before(from) {
-				if out.next.IsZero() || from.Before(out.next) {
-					out.next = from
+				if next.IsZero() || from.Before(next) {
+					next = from
 				}
 				continue
 			}
-			for _, commit := range j.commitsOf(m) {
-				if out.failed[commit] == "" && len(out.failed) < maxFailedCommits {
-					out.failed[commit] = describeBoot(m.Cause)
+			commits := []string{m.SelectedBy}
+			if m.Cause != nil {
+				commits = append(commits, m.Cause.Commit)
+			}
+			for _, commit := range commits {
+				if commitID.MatchString(commit) && failed[commit] == "" && len(failed) < maxFailedCommits {
+					failed[commit] = describeBoot(m.Cause)
 				}
 			}
 		}
 	}
-	return out, nil
+	return failed, next, nil
 }
 
-// commitsOf returns the commits of the job's source that a boot tells about: the one with the
-// content of its profile, and the latest one if that made this content current.
-func (j job) commitsOf(m api.MachineBootStatus) []string {
-	ours := slices.ContainsFunc(j.source.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == m.Profile })
-	if !ours {
-		return nil
-	}
-	var out []string
-	if entry, ok := j.changed[m.Profile]; ok && entry.Version == m.Version {
-		out = append(out, j.commit)
-	}
-	if m.Cause != nil && m.Cause.Commit != j.commit && commitID.MatchString(m.Cause.Commit) {
-		out = append(out, m.Cause.Commit)
-	}
-	return out
+// isOurs reports whether a boot is of a profile of the job's source.
+func (s *Statuses) isOurs(j *job, m api.MachineBootStatus) bool {
+	return cmp.Or(m.ProfileNamespace, s.Namespace) == j.source.Namespace &&
+		slices.ContainsFunc(j.source.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == m.Profile })
 }
 
 // describeBoot says where a script fails. No output and no command leave the cluster.
@@ -117,43 +131,70 @@ func describeBoot(cause *api.BootCause) string {
 	return truncate(text, maxDescription)
 }
 
-// sendBootStatuses sends Failure for commits before the job's with machines that do not boot, and
-// Success once machines boot again. It records in the job what the host has. desiredStatus has the
-// boots of the job's own commit.
-func (s *Statuses) sendBootStatuses(ctx context.Context, j *job, statusContext string) error {
-	if len(j.boots.failed)+len(j.boots.sent) == 0 {
-		return nil
-	}
-	sent := maps.Clone(j.boots.sent) // the original is shared with other copies of the job
-	if sent == nil {
-		sent = map[string]State{}
-	}
-	j.boots.sent = sent
-	send := func(commit string, state State, description string) error {
-		if commit == j.commit || sent[commit] == state {
-			return nil
-		}
-		earlier := job{source: j.source, commit: commit}
-		err := s.sendStatus(ctx, &earlier, status{commit: commit, state: state, context: statusContext, description: description})
-		var final *rejectedError
-		if err == nil || errors.As(err, &final) {
-			sent[commit] = state // a rejected one is not sent again
-		}
+// sendBootStatuses sends Failure for the commits whose machines do not boot, and Success once they
+// boot again. It records in the job what the host has. A commit whose status the host rejects does not
+// keep those of others from being sent.
+func (s *Statuses) sendBootStatuses(ctx context.Context, key types.NamespacedName, j *job) error {
+	failed, next, err := s.failedCommits(ctx, j)
+	j.boots.next = next
+	if err != nil || failed == nil || len(failed)+len(j.boots.sent) == 0 {
 		return err
 	}
-	for _, commit := range slices.Sorted(maps.Keys(j.boots.failed)) {
-		if err := send(commit, Failure, j.boots.failed[commit]); err != nil {
-			return err
+	name, err := s.contextOf(ctx, bootsContext, j.source)
+	if err != nil {
+		return err
+	}
+	j.boots.sent = maps.Clone(j.boots.sent) // the original is shared with other copies of the job
+	for commit := range failed {
+		if _, ok := j.boots.sent[commit]; !ok {
+			j.boots.sent[commit] = job{}
 		}
 	}
-	for _, commit := range slices.Sorted(maps.Keys(sent)) {
-		if j.boots.failed[commit] != "" {
+	for _, commit := range slices.Sorted(maps.Keys(j.boots.sent)) {
+		about := j.boots.sent[commit]
+		about.source, about.commit = j.source, commit
+		want := status{commit: commit, state: Success, context: name, description: "machines boot again"}
+		if text := failed[commit]; text != "" {
+			want.state, want.description = Failure, text
+		} else if about.sent != Failure { // as after a rejection
+			delete(j.boots.sent, commit)
 			continue
 		}
-		if err := send(commit, Success, "machines boot again"); err != nil {
-			return err
+		if about.sent != want.state {
+			if err = s.sendStatus(ctx, &about, want); err != nil && !s.reportRejected(key, about, err) {
+				break
+			}
+			err = nil
 		}
-		delete(sent, commit)
+		if j.boots.sent[commit] = about; about.sent == Success {
+			delete(j.boots.sent, commit)
+		}
 	}
+	return errors.Join(err, s.storeBoots(ctx, j))
+}
+
+// storeBoots records on the source for which commits the host has a failure, so that a controller which
+// starts again reports its end.
+func (s *Statuses) storeBoots(ctx context.Context, j *job) error {
+	var red []string
+	for commit, about := range j.boots.sent {
+		if about.sent == Failure && about.failedAttempt == "" {
+			red = append(red, commit)
+		}
+	}
+	slices.Sort(red)
+	red = red[:min(len(red), maxFailedCommits)]
+	if slices.Equal(red, j.boots.stored) {
+		return nil
+	}
+	ps := &api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: j.source.Namespace, Name: j.source.Name}}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": j.source.UID}, "status": map[string]any{"failedCommits": red}})
+	if err == nil {
+		err = s.Client.Status().Patch(ctx, ps, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(api.FieldManager))
+	}
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) { // of another source with the name
+		return fmt.Errorf("storing the failed commits of ProfileSource %s/%s: %w", ps.Namespace, ps.Name, err)
+	}
+	j.boots.stored = red
 	return nil
 }

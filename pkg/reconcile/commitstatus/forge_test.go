@@ -128,7 +128,7 @@ func newReporter(t *testing.T) *reporter {
 	c := cluster.Shared(t)
 	r := &reporter{t: t, client: c.Client(t, api.AddToScheme, osm.AddToScheme), namespace: c.Namespace(t), recorder: events.NewFakeRecorder(100)}
 	r.Statuses = &Statuses{
-		Client: r.client, Pools: func() client.Reader { return r.client }, Live: r.client, Recorder: r.recorder, Cluster: "eu-1",
+		Client: r.client, Namespace: r.namespace, Pools: func() client.Reader { return r.client }, Live: r.client, Recorder: r.recorder, Cluster: "eu-1",
 		AllowInsecure: true, AllowedCIDRs: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -139,8 +139,8 @@ func (s *Statuses) resolveEndpoint(ps *api.ProfileSource, by access) (endpoint, 
 		if len(e.ca) == 0 {
 			e.ca = by.remote.CA // as for the app's Git tokens
 		}
-	} else if own := strings.TrimSpace(string(secret.Data[api.WebhookAPIURL])); own != "" {
-		e.api = strings.TrimRight(own, "/")
+	} else if apiURL := strings.TrimSpace(string(secret.Data[api.WebhookAPIURL])); apiURL != "" {
+		e.api = strings.TrimRight(apiURL, "/")
 	}
 	u, err := url.Parse(e.api)
 	switch {

@@ -61,7 +61,9 @@ type Reconciliation struct {
 // Statuses sends commit statuses. Its exported fields are set once, before Start.
 type Statuses struct {
 	// Client reads through the manager's cache.
-	Client client.Reader
+	Client client.Client
+	// Namespace is that of the controller.
+	Namespace string
 	// Pools returns a reader of the Secrets of pools, or nil until their cluster answers. A nil
 	// function says that there are no pools: then a commit waits for none.
 	Pools func() client.Reader
@@ -79,9 +81,6 @@ type Statuses struct {
 	AllowedCIDRs []netip.Prefix
 	// AllowInsecure allows an API at a plain http URL.
 	AllowInsecure bool
-	// AwaitReports is how long the first status of a commit waits until BootReports can be read: after
-	// a restart it would be a success otherwise, although machines do not boot.
-	AwaitReports time.Duration
 
 	reports  atomic.Pointer[client.Reader] // of BootReports; nil until they can be read
 	once     sync.Once
@@ -120,7 +119,7 @@ func (s *Statuses) EnqueueReconciliation(l Reconciliation) {
 		delete(s.reported, key)
 		return
 	}
-	next := job{source: ps.DeepCopy(), commit: m[1], changed: map[string]api.ProfileEntry{}, problems: l.Problems, since: time.Now()}
+	next := job{source: ps.DeepCopy(), commit: m[1], changed: map[string]api.ProfileEntry{}, problems: l.Problems, since: time.Now(), boots: storedBoots(ps)}
 	if l.Rejected != nil {
 		next.rejected = abbreviateCommits(redact.PrintableLine(l.Rejected.Error()))
 	}
@@ -129,12 +128,6 @@ func (s *Statuses) EnqueueReconciliation(l Reconciliation) {
 		// The same commit continues with what was already sent and counted.
 		if before.commit == next.commit {
 			next.changed, next.since, next.sent, next.failedAttempt = maps.Clone(before.changed), before.since, before.sent, before.failedAttempt
-		} else if before.boots.failed[before.commit] != "" {
-			next.boots.sent = maps.Clone(before.boots.sent)
-			if next.boots.sent == nil {
-				next.boots.sent = map[string]State{}
-			}
-			next.boots.sent[before.commit] = before.sent
 		}
 	}
 	for _, e := range ps.Status.Profiles {
@@ -200,38 +193,24 @@ func (s *Statuses) processSource(ctx context.Context, key types.NamespacedName) 
 		s.queue.Forget(key)
 		return
 	}
-	if s.reports.Load() == nil && time.Since(j.since) < s.AwaitReports {
-		s.queue.AddAfter(key, recount)
-		return
-	}
 	// j is a copy, so that Reconciled does not wait for a slow host.
-	var want status
-	var settled bool
-	observed, err := s.observeBoots(ctx, j)
-	if err == nil {
-		j.boots = observed
-		want, settled, err = s.desiredStatus(ctx, j)
-	}
+	want, settled, err := s.desiredStatus(ctx, j)
 	if err == nil && want.state != j.sent {
 		err = s.sendStatus(ctx, &j, want)
 	}
-	if err == nil {
-		err = s.sendBootStatuses(ctx, &j, want.context)
+	if s.reportRejected(key, j, err) {
+		settled, err = true, nil
 	}
-	var final *rejectedError
-	switch {
-	case ctx.Err() != nil:
+	if err == nil {
+		err = s.sendBootStatuses(ctx, key, &j)
+	}
+	if ctx.Err() != nil {
 		return
+	}
+	s.recordSendResult(key, j)
+	switch {
 	case errors.Is(err, errOff):
 		s.queue.Forget(key)
-		s.recordSendResult(key, j)
-	case errors.As(err, &final):
-		s.queue.Forget(key)
-		s.recordSendResult(key, j)
-		if s.recordIfUnreported(key, final) {
-			s.Recorder.Eventf(j.source, nil, corev1.EventTypeWarning, api.EventCommitStatusRefused, "Report", "%s",
-				redact.Shorten(fmt.Sprintf("commit status of %s: %v", j.commit, err), redact.MaxEvent))
-		}
 	case err != nil && s.queue.NumRequeues(key) < maxTries:
 		log.FromContext(ctx).Info("sending a commit status, retrying", "source", key.String(), "commit", j.commit, "error", err.Error())
 		s.queue.AddRateLimited(key)
@@ -240,13 +219,25 @@ func (s *Statuses) processSource(ctx context.Context, key types.NamespacedName) 
 		log.FromContext(ctx).Error(err, "sending a commit status", "source", key.String(), "commit", j.commit)
 	default:
 		s.queue.Forget(key)
-		s.recordSendResult(key, j)
 		if !settled {
 			s.queue.AddAfter(key, recount)
 		} else if !j.boots.next.IsZero() {
 			s.queue.AddAfter(key, time.Until(j.boots.next)+recount)
 		}
 	}
+}
+
+// reportRejected reports whether an error is the rejection of a job's status, for which it emits an event.
+func (s *Statuses) reportRejected(key types.NamespacedName, j job, err error) bool {
+	var final *rejectedError
+	if !errors.As(err, &final) {
+		return false
+	}
+	if s.recordIfUnreported(key, final) {
+		s.Recorder.Eventf(j.source, nil, corev1.EventTypeWarning, api.EventCommitStatusRefused, "Report", "%s",
+			redact.Shorten(fmt.Sprintf("commit status of %s: %v", j.commit, err), redact.MaxEvent))
+	}
+	return true
 }
 
 // recordIfUnreported reports whether a rejection was not reported yet, or must be reported each time.
@@ -276,7 +267,7 @@ func (s *Statuses) recordSendResult(key types.NamespacedName, j job) {
 // desiredStatus returns the status that the commit should have, and whether it is final.
 func (s *Statuses) desiredStatus(ctx context.Context, j job) (want status, settled bool, err error) {
 	want = status{commit: j.commit, state: j.stateFromProblems()}
-	if want.context, err = s.contextOf(ctx, j.source); err != nil {
+	if want.context, err = s.contextOf(ctx, "osm-gitops", j.source); err != nil {
 		return want, false, err
 	}
 	if j.rejected != "" {
@@ -286,10 +277,6 @@ func (s *Statuses) desiredStatus(ctx context.Context, j job) (want status, settl
 	if want.state == Failure {
 		first := redact.PrintableLine(j.problems[0].Error())
 		want.description = truncate(fmt.Sprintf("%s: %s", notify.FormatCount(len(j.problems), "problem"), first), maxDescription)
-		return want, true, nil
-	}
-	if text := j.boots.failed[j.commit]; text != "" {
-		want.state, want.description = Failure, text
 		return want, true, nil
 	}
 	profiles := 0
@@ -318,10 +305,9 @@ func (s *Statuses) desiredStatus(ctx context.Context, j job) (want status, settl
 	return want, settled, nil
 }
 
-// contextOf returns osm-gitops/<cluster>. If several sources use one repository, each has
+// contextOf returns <name>/<cluster>. If several sources use one repository, each has
 // its own context: otherwise one's success would hide another's failure.
-func (s *Statuses) contextOf(ctx context.Context, ps *api.ProfileSource) (string, error) {
-	name := "osm-gitops"
+func (s *Statuses) contextOf(ctx context.Context, name string, ps *api.ProfileSource) (string, error) {
 	if s.Cluster != "" {
 		name += "/" + s.Cluster
 	}

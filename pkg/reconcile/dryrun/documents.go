@@ -100,7 +100,7 @@ func (d *Document) classifyChange(before, after []byte) {
 }
 
 // The tokens that can be in a document: a signed JSON web token (RFC 7515, section 7.1),
-// and a bootstrap token (contract: section 8.3).
+// and a bootstrap token.
 var (
 	webToken       = regexp.MustCompile(`eyJ[\w-]+\.[\w-]+\.[\w-]+`)
 	bootstrapToken = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`)

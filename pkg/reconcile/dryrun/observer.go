@@ -128,19 +128,19 @@ func (r *Report) setCondition(ps *api.ProfileSource, c *metav1.Condition) {
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, s.Reason, "the controller would report: "+s.Message
 		return
 	}
-	own := Report{Sources: []Source{s}}
-	own.countNonStatusWrites(s.Writes)
+	counted := Report{Sources: []Source{s}}
+	counted.countNonStatusWrites(s.Writes)
 	for _, p := range r.Pools {
 		if slices.Contains(s.Profiles, p.Profile) {
-			own.Pools = append(own.Pools, p)
-			own.countNonStatusWrites(p.Writes)
+			counted.Pools = append(counted.Pools, p)
+			counted.countNonStatusWrites(p.Writes)
 		}
 	}
 	c.Status, c.Reason = metav1.ConditionTrue, api.ReasonNothingToDo
-	if own.Writes > 0 {
+	if counted.Writes > 0 {
 		c.Reason = api.ReasonWouldChange
 	}
-	c.Message = "nothing is written; the controller would do this: " + s.Message + "; " + own.Summary() + own.poolsNeedingAttention()
+	c.Message = "nothing is written; the controller would do this: " + s.Message + "; " + counted.Summary() + counted.poolsNeedingAttention()
 }
 
 // countNonStatusWrites counts all writes except those of a status.

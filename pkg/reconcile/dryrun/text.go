@@ -145,7 +145,7 @@ func indented(text string) string { return strings.ReplaceAll(text, "\n", "\n   
 
 // Summary returns the counts, in one line.
 func (r *Report) Summary() string {
-	var sameMeaning, otherMeaning, fresh, token, untouched, rejected, waiting, replaced, unknown int
+	var equivalent, changed, fresh, token, untouched, rejected, waiting, replaced, unknown int
 	for _, p := range r.Pools {
 		if p.Replaced {
 			replaced++
@@ -158,13 +158,13 @@ func (r *Report) Summary() string {
 		case p.Rejected != "":
 			rejected++
 		case p.hasEquivalence(EquivalenceOther):
-			otherMeaning++
+			changed++
 		case p.hasChange(DocumentCreated):
 			fresh++
 		case p.hasEquivalence(EquivalenceSameToken):
 			token++
 		case p.hasChange(DocumentIdentical), p.hasChange(DocumentWritten):
-			sameMeaning++
+			equivalent++
 		default:
 			untouched++
 		}
@@ -174,8 +174,8 @@ func (r *Report) Summary() string {
 		n    int
 		text string
 	}{
-		{untouched, "%d with nothing to do for their documents"}, {sameMeaning, "%d whose documents have the same meaning"}, {token, "%d whose documents get another token"},
-		{fresh, "%d that get their first documents"}, {otherMeaning, "%d whose documents get another meaning"}, {replaced, "%d whose running machines are replaced"},
+		{untouched, "%d with nothing to do for their documents"}, {equivalent, "%d whose documents have the same meaning"}, {token, "%d whose documents get another token"},
+		{fresh, "%d that get their first documents"}, {changed, "%d whose documents get another meaning"}, {replaced, "%d whose running machines are replaced"},
 		{waiting, "%d that wait"}, {rejected, "%d refused"}, {unknown, "%d that could not be checked"},
 	} {
 		if c.n > 0 {

@@ -11,6 +11,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
@@ -56,9 +57,12 @@ type Reconciler struct {
 	// Metrics counts NodeProvenances; nil disables it.
 	Metrics *metrics.Metrics
 
-	reports reportLimiter
-	counts  nodeCounts
-	pace    flowcontrol.RateLimiter // limits writes that a push causes
+	// handled are the nodes whose changed report was handled, silent those that seemed to report no more:
+	// since when.
+	handled, silent *cache.LRUExpireCache
+
+	counts nodeCounts
+	pace   flowcontrol.RateLimiter // limits writes that a push causes
 }
 
 // Reconcile updates the NodeProvenances of all nodes with one name: the node that has it
@@ -85,13 +89,13 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 	if err != nil {
 		return 0, err
 	}
-	var own *api.NodeProvenance
+	var provenance *api.NodeProvenance
 	var auditErr error
 	for i := range known {
 		switch np := &known[i]; {
 		case np.Spec.Node.Name != req.Name: // two names with the same label
 		case node != nil && np.Spec.Node.UID == node.UID:
-			own = np
+			provenance = np
 		case np.Status.Removed == nil || len(r.missingAuditEntries(np)) > 0:
 			err := r.markRemoved(ctx, np)
 			// An unavailable audit log must not stop the rest; its error is returned at the end.
@@ -108,32 +112,48 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 	}
 	var pool lineage.Timeline
 	untrimmed := false
-	if own == nil {
-		if own, pool, err = r.createProvenance(ctx, node); err != nil {
+	if provenance == nil {
+		if provenance, pool, err = r.createProvenance(ctx, node); err != nil {
 			return 0, err
 		}
-		if own == nil {
+		if provenance == nil {
 			return 0, auditErr
 		}
 		untrimmed = true
 	}
-	target := statusTarget{own, untrimmed, pool}
+	target := statusTarget{provenance, untrimmed, pool}
 	match, unmatched := r.observeMatch(ctx, node, target)
 	// A node can change its own labels and annotation at any rate, and must not cause as many writes.
-	if !untrimmed && (match.changed || r.isReportOrNameChanged(node, own)) && !r.reports.allow(node.UID, r.Clock.Now()) {
+	if !untrimmed && (match.changed || r.isReportOrNameChanged(node, provenance)) && !r.mayHandle(node.UID) {
 		return 0, errAgain
 	}
 	// One mistake can concern every node.
 	if !untrimmed && match.changed && !r.pace.TryAccept() {
 		return 0, errAgain
 	}
-	if err := r.annotateProvenanceName(ctx, node, own.Name); err != nil {
+	if err := r.annotateProvenanceName(ctx, node, provenance.Name); err != nil {
 		return 0, err
 	}
 	if err := r.updateStatus(ctx, node, target, match); err != nil {
 		return 0, err
 	}
 	return match.next, errors.Join(auditErr, unmatched)
+}
+
+// later is the minimum time between two reactions to changing reports of one node,
+// and the time until entries that could not be written are retried.
+const later = time.Minute
+
+// maxNodes is the maximum number of nodes that a cache has, which is more than a cluster does.
+const maxNodes = 1 << 17
+
+// mayHandle reports whether a changed report of a node can be handled now, and records it.
+func (r *Reconciler) mayHandle(node types.UID) bool {
+	if _, recently := r.handled.Get(node); recently {
+		return false
+	}
+	r.handled.Add(node, nil, later)
+	return true
 }
 
 // errAgain reports that a node's report was handled recently, or that of many nodes: root on a
@@ -350,7 +370,7 @@ func (r *Reconciler) updateStatus(ctx context.Context, node *metav1.PartialObjec
 	if err != nil && !errors.Is(err, errAuditPending) {
 		return err
 	}
-	if matches.Status == metav1.ConditionFalse {
+	if matches.Status == metav1.ConditionFalse && !match.restored {
 		r.Recorder.Eventf(nodeReference(node), nil, corev1.EventTypeWarning, api.EventNodeDiffers, "Compare", "%s",
 			redact.Shorten(matches.Message+": see NodeProvenance "+np.Name, redact.MaxEvent))
 	}

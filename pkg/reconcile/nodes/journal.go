@@ -132,18 +132,16 @@ func addDetails(f *auditlog.Event, np, now *api.NodeProvenance) {
 	f.Is = auditConfiguration(np.Spec.Configuration)
 	switch f.Kind {
 	case auditlog.NodeDisputed:
-		agreed := apimeta.FindStatusCondition(now.Status.Conditions, api.AgreedCondition)
-		if agreed.Message == "" { // the cache has no message
-			if live := apimeta.FindStatusCondition(np.Status.Conditions, api.AgreedCondition); live != nil {
-				agreed = live
-			}
-		}
+		agreed := conditionWithMessage(api.AgreedCondition, np, now)
 		f.Since, f.Reason, f.Message = formatTime(agreed.LastTransitionTime.Time), agreed.Reason, redact.RemoveControlChars(agreed.Message)
 		f.Reported = auditReport(now.Status.Reported)
 	case auditlog.NodeDiffers, auditlog.NodeMatches:
 		m := now.Status.Match
-		f.Since, f.Message = formatTime(m.Since.Time), drift.Describe(m, len(m.Differences))
-		f.Reason = drift.Condition(m, nil).Reason
+		c := conditionWithMessage(api.MatchesCondition, np, now)
+		f.Since, f.Reason, f.Message = formatTime(m.Since.Time), c.Reason, redact.RemoveControlChars(c.Message)
+		if m.State == api.MatchStateDiffers { // the condition names some
+			f.Message = drift.Describe(m, len(m.Differences))
+		}
 	case auditlog.NodeRemoved:
 		f.Since = formatTime(now.Status.Removed.Time)
 	default:
@@ -152,6 +150,18 @@ func addDetails(f *auditlog.Event, np, now *api.NodeProvenance) {
 		f.Evidence, f.Message = string(np.Spec.Evidence), redact.RemoveControlChars(np.Spec.Explanation)
 		f.Reported = auditReport(np.Spec.Reported)
 	}
+}
+
+// conditionWithMessage returns a condition of the new status of an object. Those from the cache have no
+// message.
+func conditionWithMessage(kind string, np, now *api.NodeProvenance) *metav1.Condition {
+	c := apimeta.FindStatusCondition(now.Status.Conditions, kind)
+	if c == nil || c.Message == "" {
+		if live := apimeta.FindStatusCondition(np.Status.Conditions, kind); live != nil {
+			return live
+		}
+	}
+	return c
 }
 
 func auditReport(r *api.NodeReport) *auditlog.Report {

@@ -11,11 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	apicache "k8s.io/apimachinery/pkg/util/cache"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
@@ -24,6 +27,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/drift"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/observe"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/render/manifest"
@@ -60,7 +64,7 @@ func (f *fleet) matched(pool *machines.MachineDeployment, version string, files 
 		Pool:    render.Pool{Namespace: pool.Namespace, Name: pool.Name, CloudProvider: "aws", OperatingSystem: "ubuntu", KubeletVersion: "1.36.0"},
 		Cluster: render.Cluster{Server: "https://api.example.com:6443", APIServerToken: "-", BootstrapToken: "-"},
 	}
-	in, _ = in.SplitSecrets()
+	in, _ = in.ReplaceSecrets()
 	out, err := render.NewEngine().Render(in)
 	f.do(err)
 	settings := &corev1.ConfigMap{
@@ -231,6 +235,12 @@ func TestMatchNotSupported(t *testing.T) {
 	f := newFleet(t)
 	pool, taken := f.pool("workers", "osp-m"), f.pool("taken", "osp-m")
 	unknown := f.join(f.machine(taken), nil)
+	// The objects of two others are deleted: the profile, and the record.
+	var lost []*corev1.Node
+	for _, name := range []string{"profileless", "recordless"} {
+		other := f.pool(name, "osp-m")
+		lost = append(lost, f.join(f.machine(other), says(f.serveRecord(other, f.matched(other, "v"+fmt.Sprint(len(lost)+8)+".0.0", nil, true)))))
+	}
 	time.Sleep(lineage.Leeway + 2*time.Second)
 	f.serveRecord(taken, f.matched(taken, "v1.0.0", nil, false))
 	rec := f.serveRecord(pool, f.matched(pool, "v1.0.0", nil, false))
@@ -241,6 +251,19 @@ func TestMatchNotSupported(t *testing.T) {
 		if c := apimeta.FindStatusCondition(np.Status.Conditions, api.MatchesCondition); c.Status != metav1.ConditionUnknown {
 			t.Errorf("the condition is %+v", c)
 		}
+	}
+	for _, n := range lost {
+		if np := f.provenance(n); np.Spec.Configuration == nil || np.Status.Match != nil {
+			t.Errorf("%+v", np)
+		}
+	}
+	f.do(f.client.Delete(t.Context(), &osm.OperatingSystemProfile{ObjectMeta: metav1.ObjectMeta{Namespace: f.ns, Name: "osp-m-v8.0.0"}}))
+	f.do(f.client.Delete(t.Context(), f.config(&machines.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.ns, Name: "recordless"}})))
+	f.stop()
+	f.clock.Step(freshness + time.Minute) // the clock of the API server went on meanwhile
+	f.start()
+	for _, n := range lost {
+		f.matches(n, api.MatchStateNotSupported, api.ReasonNotSupported)
 	}
 	// What a node says of a configuration that nothing confirms is not evidence.
 	f.reports(unknown, f.report(rec, api.MatchDifference{Path: "/etc/a", Reason: api.DifferenceMode}))
@@ -308,6 +331,23 @@ func TestMatchOfTwoConfigurations(t *testing.T) {
 	}
 }
 
+// So are those of a configuration without a manifest, as of the version before the first one with it.
+func TestMatchOfConfigurationWithoutManifest(t *testing.T) {
+	f := newFleet(t)
+	pool := f.pool("workers", "osp-m")
+	f.serveRecord(pool, f.matched(pool, "v1.0.0", map[string]string{"/etc/a": "a of v1\n", "/etc/b": "b of v1\n"}, false))
+	m := f.machine(pool)
+	rec := f.serveRecord(pool, f.matched(pool, "v2.0.0", map[string]string{"/etc/a": "a of v2\n", "/etc/b": "b of v2\n"}, true))
+	f.start()
+	node := f.join(m, says(rec))
+	f.provenance(node)
+	f.reports(node, f.report(rec, api.MatchDifference{Path: "/etc/a", Reason: api.DifferenceContent, Found: digestOf("a of v1\n")[:12]}))
+	f.matches(node, api.MatchStateMatches, api.ReasonUnchanged)
+	f.clock.Step(2 * time.Minute)
+	f.reports(node, f.report(rec, api.MatchDifference{Path: "/etc/a", Reason: api.DifferenceContent, Found: digestOf("edited")[:12]}))
+	f.matches(node, api.MatchStateDiffers, api.ReasonEdited)
+}
+
 // An archived record that was deleted, or edited, does not keep a node from being compared with the rest.
 func TestMatchWithoutRecord(t *testing.T) {
 	f := newFleet(t)
@@ -329,60 +369,221 @@ func TestMatchWithoutRecord(t *testing.T) {
 	}
 }
 
+// ready sets the condition of a node.
+func (f *fleet) ready(node *corev1.Node, status corev1.ConditionStatus, since time.Time) {
+	f.t.Helper()
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastTransitionTime: metav1.NewTime(since)}}
+	f.do(f.client.Status().Update(f.t.Context(), node))
+}
+
+// nudge lets nodes be observed again, as the time does that a request waits, and others before them.
+func (f *fleet) nudge(nodes ...*corev1.Node) {
+	f.t.Helper()
+	for _, n := range nodes {
+		body := fmt.Sprintf(`{"metadata":{"annotations":{%q:"none/%d"}}}`, api.AnnotationMachine, f.clock.Now().UnixNano())
+		f.do(f.client.Patch(f.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}, client.RawPatch(types.MergePatchType, []byte(body))))
+	}
+}
+
 // A node that stops to report counts as NotReported only while its kubelet is Ready, and some time
-// after it became Ready. So does a node whose annotation cannot be read (security.md 47).
+// after it became Ready, or after the API server could be read again (security.md 47).
 func TestMatchNotReported(t *testing.T) {
 	f := newFleet(t)
 	pool := f.pool("workers", "osp-m")
 	rec := f.serveRecord(pool, f.matched(pool, "v1.0.0", nil, true))
 	f.start()
-	ready := func(node *corev1.Node, status corev1.ConditionStatus, since time.Time) {
+	silent, down, back := f.join(f.machine(pool), says(rec)), f.join(f.machine(pool), says(rec)), f.join(f.machine(pool), says(rec))
+	all := []*corev1.Node{silent, down, back}
+	f.ready(silent, corev1.ConditionTrue, f.clock.Now())
+	f.ready(down, corev1.ConditionFalse, f.clock.Now())
+	f.ready(back, corev1.ConditionTrue, f.clock.Now().Add(24*time.Hour+35*time.Minute))
+	unchanged := func(nodes ...*corev1.Node) {
 		t.Helper()
-		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastTransitionTime: metav1.NewTime(since)}}
-		f.do(f.client.Status().Update(t.Context(), node))
+		f.nudge(nodes...)
+		f.provenance(f.join(f.machine(pool), says(rec))) // by now the others were observed
+		f.quiet()
+		for _, n := range nodes {
+			f.matches(n, api.MatchStateMatches, api.ReasonUnchanged)
+		}
 	}
-	silent, down, back, garbage := f.join(f.machine(pool), says(rec)), f.join(f.machine(pool), says(rec)), f.join(f.machine(pool), says(rec)), f.join(f.machine(pool), says(rec))
-	ready(silent, corev1.ConditionTrue, f.clock.Now())
-	ready(garbage, corev1.ConditionTrue, f.clock.Now())
-	ready(down, corev1.ConditionFalse, f.clock.Now())
-	ready(back, corev1.ConditionTrue, f.clock.Now().Add(24*time.Hour+15*time.Minute))
-	for _, n := range []*corev1.Node{silent, down, back} {
+	for _, n := range all {
 		f.reports(n, f.report(rec))
 		f.matches(n, api.MatchStateMatches, api.ReasonUnchanged)
 	}
-	f.reports(garbage, "<script>"+strings.Repeat("x", 4<<10))
 	f.quiet()
-	f.stop()
 	f.clock.Step(24*time.Hour + 29*time.Minute)
-	f.start()
-	f.provenance(f.join(f.machine(pool), says(rec))) // by now the others were reconciled
-	f.quiet()
-	f.matches(silent, api.MatchStateMatches, api.ReasonUnchanged)
+	unchanged(all...)
+	// The API server is away, and the controller with it.
 	f.stop()
 	f.clock.Step(2 * time.Minute)
 	f.start()
+	unchanged(all...)
+	f.clock.Step(29 * time.Minute)
+	unchanged(all...)
+	f.clock.Step(2 * time.Minute)
+	f.nudge(all...)
 	np := f.matches(silent, api.MatchStateNotReported, api.ReasonNotReported)
 	if c := apimeta.FindStatusCondition(np.Status.Conditions, api.MatchesCondition); c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "Ready") {
 		t.Errorf("the condition is %+v", c)
 	}
-	np = f.matches(garbage, api.MatchStateNotReported, api.ReasonNotReported)
-	if c := apimeta.FindStatusCondition(np.Status.Conditions, api.MatchesCondition); !strings.Contains(c.Message, "longer than 2048 bytes") || strings.Contains(c.Message, "script") {
+	unchanged(down, back)
+	if said := f.said(); len(said) != 1 {
+		t.Errorf("events %q", said)
+	}
+	f.stop()
+	f.start()
+	unchanged(down, back)
+	f.matches(silent, api.MatchStateNotReported, api.ReasonNotReported)
+	f.clock.Step(32 * time.Minute)
+	f.nudge(down, back)
+	f.matches(back, api.MatchStateNotReported, api.ReasonNotReported)
+	unchanged(down)
+	f.reports(silent, f.report(rec))
+	f.matches(silent, api.MatchStateMatches, api.ReasonUnchanged)
+}
+
+// The clock of a node can be wrong: that of the API server says when it reported.
+func TestMatchOfSlowClock(t *testing.T) {
+	f := newFleet(t)
+	pool := f.pool("workers", "osp-m")
+	rec := f.serveRecord(pool, f.matched(pool, "v1.0.0", nil, true))
+	f.start()
+	node := f.join(f.machine(pool), says(rec))
+	f.ready(node, corev1.ConditionTrue, f.clock.Now())
+	slow := func(by time.Duration, differences ...api.MatchDifference) {
+		t.Helper()
+		f.clock.Step(-by)
+		text := f.report(rec, differences...)
+		f.clock.Step(by)
+		f.reports(node, text)
+	}
+	slow(17 * time.Minute)
+	f.matches(node, api.MatchStateMatches, api.ReasonUnchanged)
+	f.quiet()
+	f.clock.Step(24*time.Hour + 15*time.Minute)
+	for range 2 { // the first time can only begin to wait
+		f.nudge(node)
+		f.provenance(f.join(f.machine(pool), says(rec)))
+		f.quiet()
+		f.matches(node, api.MatchStateMatches, api.ReasonUnchanged)
+		f.clock.Step(14 * time.Minute / 2)
+	}
+	slow(365*24*time.Hour, api.MatchDifference{Path: "/etc/a", Reason: api.DifferenceMode})
+	f.matches(node, api.MatchStateDiffers, api.ReasonEdited)
+}
+
+// A cache that is behind does not make a node silent.
+func TestMatchOfStaleCache(t *testing.T) {
+	f := newFleet(t)
+	pool := f.pool("workers", "osp-m")
+	rec := f.serveRecord(pool, f.matched(pool, "v1.0.0", nil, true))
+	node := f.join(f.machine(pool), says(rec))
+	f.ready(node, corev1.ConditionTrue, f.clock.Now())
+	f.reports(node, f.report(rec))
+	here := observe.Cluster{Client: f.client, Live: f.client}
+	r := &Reconciler{Reader: observe.Reader{Management: here, Worker: here, Namespace: f.ns}, Clock: f.clock, silent: apicache.NewLRUExpireCacheWithClock(1, f.clock)}
+	np := &api.NodeProvenance{Spec: api.NodeProvenanceSpec{Node: api.ProvenanceNode{Name: node.Name, UID: node.UID, Joined: node.CreationTimestamp}}}
+	f.clock.Step(25 * time.Hour)
+	for text, want := range map[string]bool{"": false, f.report(rec): false} { // the second is of a later time
+		for range 2 {
+			if got, err := r.observeSilence(t.Context(), np, text); err != nil || got.silent != want || got.recent || got.next != later {
+				t.Errorf("%q: %+v, %v", text, got, err)
+			}
+			f.clock.Step(drift.Settled(f.clock.Now()).Sub(f.clock.Now()))
+		}
+	}
+}
+
+// An annotation that cannot be read is reported at once, with the reason, also in the audit log
+// (security.md 47).
+func TestMatchUnreadable(t *testing.T) {
+	f := newFleet(t)
+	path := filepath.Join(t.TempDir(), "audit.log")
+	f.audited(path)
+	pool := f.pool("workers", "osp-m")
+	rec := f.serveRecord(pool, f.matched(pool, "v1.0.0", nil, true))
+	f.start()
+	node := f.join(f.machine(pool), says(rec))
+	f.provenance(node)
+	f.reports(node, "<script>"+strings.Repeat("x", 4<<10))
+	np := f.matches(node, api.MatchStateNotReported, api.ReasonNotReported)
+	c := apimeta.FindStatusCondition(np.Status.Conditions, api.MatchesCondition)
+	if !strings.Contains(c.Message, "longer than 2048 bytes") || strings.Contains(c.Message, "script") {
 		t.Errorf("the condition is %+v", c)
 	}
 	f.quiet()
-	for _, n := range []*corev1.Node{down, back} {
-		f.matches(n, api.MatchStateMatches, api.ReasonUnchanged)
-	}
-	if said := f.said(); len(said) != 2 {
-		t.Errorf("events %q", said)
+	if told := f.told(path, auditlog.NodeDiffers, node); len(told) != 1 || told[0].Message != c.Message || told[0].Reason != api.ReasonNotReported {
+		t.Errorf("the audit log has %+v", told)
 	}
 	f.clock.Step(2 * time.Minute)
-	f.reports(silent, f.report(rec))
-	f.matches(silent, api.MatchStateMatches, api.ReasonUnchanged)
-	f.stop()
-	f.clock.Step(30 * time.Minute)
+	f.reports(node, f.report(rec))
+	f.matches(node, api.MatchStateMatches, api.ReasonUnchanged)
+}
+
+// Earlier releases remove the condition and retain the rest: it is restored as it was.
+func TestMatchAfterRollback(t *testing.T) {
+	f := newFleet(t)
+	path := filepath.Join(t.TempDir(), "audit.log")
+	f.audited(path)
+	pool := f.pool("workers", "osp-m")
+	rec := f.serveRecord(pool, f.matched(pool, "v1.0.0", nil, true))
 	f.start()
-	f.matches(back, api.MatchStateNotReported, api.ReasonNotReported)
+	matching, differing, silent := f.join(f.machine(pool), says(rec)), f.join(f.machine(pool), says(rec)), f.join(f.machine(pool), says(rec))
+	want := map[*corev1.Node]*api.NodeProvenance{}
+	f.reports(matching, f.report(rec))
+	f.reports(differing, f.report(rec, api.MatchDifference{Path: "/etc/a", Reason: api.DifferenceMode}))
+	f.reports(silent, "{")
+	for node, reason := range map[*corev1.Node]string{matching: api.ReasonUnchanged, differing: api.ReasonEdited, silent: api.ReasonNotReported} {
+		want[node] = f.until(lineage.ProvenanceName(node.Name, node.UID), func(np *api.NodeProvenance) bool {
+			c := apimeta.FindStatusCondition(np.Status.Conditions, api.MatchesCondition)
+			return c != nil && c.Reason == reason
+		})
+	}
+	f.quiet()
+	f.said()
+	f.stop()
+	f.clock.Step(2 * time.Hour)
+	for _, np := range want {
+		earlier := np.DeepCopy()
+		apimeta.RemoveStatusCondition(&earlier.Status.Conditions, api.MatchesCondition)
+		f.do(f.client.Status().Update(t.Context(), earlier))
+	}
+	f.audited(path)
+	f.start()
+	for node, np := range want {
+		got := f.until(np.Name, func(np *api.NodeProvenance) bool {
+			return apimeta.FindStatusCondition(np.Status.Conditions, api.MatchesCondition) != nil
+		})
+		if diff := cmp.Diff(np.Status, got.Status); diff != "" {
+			t.Errorf("%s (-before +after):\n%s", node.Name, diff)
+		}
+	}
+	f.quiet()
+	if said := f.said(); len(said) > 0 {
+		t.Errorf("events %q", said)
+	}
+	if n := len(f.told(path, auditlog.NodeDiffers, differing)) + len(f.told(path, auditlog.NodeDiffers, silent)); n != 2 {
+		t.Errorf("%d entries of the audit log", n)
+	}
+}
+
+// A node's change is handled once a minute, however many others change.
+func TestChangesOfManyNodes(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Now())
+	r := &Reconciler{handled: apicache.NewLRUExpireCacheWithClock(maxNodes, clock)}
+	for range 2 {
+		for i := range 20_000 {
+			if !r.mayHandle(types.UID(fmt.Sprint(i))) {
+				t.Fatalf("node %d has to wait", i)
+			}
+		}
+		for i := range 20_000 {
+			if r.mayHandle(types.UID(fmt.Sprint(i))) {
+				t.Fatalf("node %d is handled twice", i)
+			}
+		}
+		clock.Step(later + time.Second)
+	}
 }
 
 // A node that changes its report at any rate causes one status write a minute (security.md 47). A

@@ -8,6 +8,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	apicache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/util/flowcontrol"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -56,6 +57,7 @@ func Installed(mapper apimeta.RESTMapper) (bool, error) {
 // to a pool change; its heartbeats are ignored.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) error {
 	// One push can concern every node: their statuses must not be written all at once.
+	r.handled, r.silent = apicache.NewLRUExpireCacheWithClock(maxNodes, r.Clock), apicache.NewLRUExpireCacheWithClock(maxNodes, r.Clock)
 	r.pace = flowcontrol.NewTokenBucketRateLimiter(behindRate, behindBurst)
 	if err := nodecache.Index(ctx, mgr.GetFieldIndexer(), w.Management); err != nil {
 		return err

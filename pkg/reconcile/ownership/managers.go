@@ -52,7 +52,7 @@ func managersOf(osp *osm.OperatingSystemProfile, a Applier) managers {
 		theirs := map[string]bool{}
 		ownedPaths(nestedMap(fieldsOf(entry), "f:spec"), "", theirs)
 		// Two managers can own a value that is the same for both.
-		maps.DeleteFunc(theirs, func(leaf string, _ bool) bool { return owned[leaf] })
+		maps.DeleteFunc(theirs, func(path string, _ bool) bool { return owned[path] })
 		// Older changes, as before an adoption, were seen by the applier.
 		if len(theirs) > 0 && entry.Time != nil && !entry.Time.Before(&last) && !slices.Contains(out.edited, entry.Manager) {
 			out.edited = append(out.edited, entry.Manager)

@@ -25,37 +25,37 @@ const (
 // apply writes a plan in the order of its fields, and deletes what is not needed any more at the end.
 // Provisioning comes before bootstrap: an old bootstrap document works with a new provisioning
 // Secret, never the other way.
-func (w writer) apply(ctx context.Context, seen *observed, p plan, done *applied) error {
+func (w writer) apply(ctx context.Context, seen *observed, planned plan, done *applied) error {
 	// The bootstrap token is valid for one hour, and no other failure must prevent its renewal.
-	if err := w.renewToken(ctx, p.bootstrapToken); err != nil {
+	if err := w.renewToken(ctx, planned.bootstrapToken); err != nil {
 		return err
 	}
 	// A pool that yields deletes its objects before its error is returned: the other pool waits
 	// for the names.
-	for _, obj := range p.withdraw {
+	for _, obj := range planned.withdraw {
 		if err := w.remove(ctx, obj); err != nil {
 			return err
 		}
 	}
-	if p.err != nil {
-		return p.err
+	if planned.err != nil {
+		return planned.err
 	}
 	// The key comes before the documents: digests with a key that was not stored would match
 	// nothing in the next run.
-	if p.storeKey {
+	if planned.storeKey {
 		if err := w.key.storeInSecret(ctx, w.management, w.namespace, seen.key); err != nil {
 			return err
 		}
 	}
 	var osc *osm.OperatingSystemConfig
 	var rejected error // the server rejects a configuration that existed before: its documents are maintained nevertheless
-	provision := func() error { return w.writeUserData(ctx, seen, seen.objects.provisioning, p.provisioning) }
-	writes := append(w.dependencyWrites(ctx, seen, p),
+	provision := func() error { return w.writeUserData(ctx, seen, seen.objects.provisioning, planned.provisioning) }
+	writes := append(w.dependencyWrites(ctx, seen, planned),
 		func() (err error) {
-			if err = w.storeSettingsAndInputs(ctx, seen, p); err == nil {
-				osc, err = w.writeConfig(ctx, seen, p, done)
+			if err = w.storeSettingsAndInputs(ctx, seen, planned); err == nil {
+				osc, err = w.writeConfig(ctx, seen, planned, done)
 			}
-			if _, final := fault.PermanentReason(err); final && p.restoresConfig {
+			if _, final := fault.PermanentReason(err); final && planned.restoresConfig {
 				rejected, err = err, nil
 			}
 			return err
@@ -75,28 +75,28 @@ func (w writer) apply(ctx context.Context, seen *observed, p plan, done *applied
 			return err
 		}
 	}
-	if err := w.writeUserData(ctx, seen, seen.objects.bootstrap, p.bootstrap); err != nil {
+	if err := w.writeUserData(ctx, seen, seen.objects.bootstrap, planned.bootstrap); err != nil {
 		return err
 	}
 	// The next run knows then that the pool was complete, even if a user deletes the Secret
 	// before the cache has it.
-	if p.bootstrap.write != nil || seen.objects.bootstrap != nil {
-		w.report.cache.update(seen.md, func(m *cachedPool) { m.complete = true })
+	if planned.bootstrap.write != nil || seen.objects.bootstrap != nil {
+		w.report.cache.update(seen.md, func(cached *cachedPool) { cached.complete = true })
 	}
 	if osc != nil && ownerOf(osc) == poolKey(seen.md) { // not another controller's that is yet to be replaced
-		if err := w.annotateOutcome(ctx, osc, p, w.report.recordCurrentConfig(ctx, seen, osc, p, done)); err != nil {
+		if err := w.annotateOutcome(ctx, osc, planned, w.report.recordCurrentConfig(ctx, seen, osc, planned, done)); err != nil {
 			return err
 		}
 	}
 	// Documents that were replaced above could still need the inputs, the edge script and the
 	// account.
-	if err := w.pruneInputCredentials(ctx, seen.objects.inputs, p.inputs); err != nil {
+	if err := w.pruneInputCredentials(ctx, seen.objects.inputs, planned.inputs); err != nil {
 		return err
 	}
-	if err := w.removeEdge(ctx, p.edge); err != nil {
+	if err := w.removeEdge(ctx, planned.edge); err != nil {
 		return err
 	}
-	if err := w.access().RevokeUnneeded(ctx, p.access); err != nil {
+	if err := w.access().RevokeUnneeded(ctx, planned.access); err != nil {
 		return err
 	}
 	return rejected
@@ -104,38 +104,38 @@ func (w writer) apply(ctx context.Context, seen *observed, p plan, done *applied
 
 // storeSettingsAndInputs stores what a configuration refers to before it is written: the settings
 // and the credentials of its generation.
-func (w writer) storeSettingsAndInputs(ctx context.Context, seen *observed, p plan) error {
+func (w writer) storeSettingsAndInputs(ctx context.Context, seen *observed, planned plan) error {
 	return runParallel(
 		func() error {
-			if p.settings == nil {
+			if planned.settings == nil {
 				return nil
 			}
-			isNewConfig := p.osc != nil
-			return w.archive.EnsureSettings(ctx, p.settings, isNewConfig)
+			isNewConfig := planned.osc != nil
+			return w.archive.EnsureSettings(ctx, planned.settings, isNewConfig)
 		},
-		func() error { return w.storeInputCredentials(ctx, seen, p.inputs) },
+		func() error { return w.storeInputCredentials(ctx, seen, planned.inputs) },
 	)
 }
 
 // writeConfig replaces the configuration, whose spec is immutable, or patches its
 // annotations. It returns the configuration that exists afterwards.
-func (w writer) writeConfig(ctx context.Context, seen *observed, p plan, done *applied) (*osm.OperatingSystemConfig, error) {
+func (w writer) writeConfig(ctx context.Context, seen *observed, planned plan, done *applied) (*osm.OperatingSystemConfig, error) {
 	have := seen.objects.osc
-	if p.osc == nil {
-		if p.oscMetadata == nil {
+	if planned.osc == nil {
+		if planned.oscMetadata == nil {
 			return have, nil
 		}
-		return have, w.patchAnnotations(ctx, have, p.oscMetadata)
+		return have, w.patchAnnotations(ctx, have, planned.oscMetadata)
 	}
-	done.announce = w.report.allowAnnouncement(seen.md, p, done)
+	done.announce = w.report.allowAnnouncement(seen.md, planned, done)
 	// A shutdown between deletion and creation would leave the pool without a configuration.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replaceTime)
 	defer cancel()
-	restore := func() (osm.OperatingSystemConfigSpec, error) { return w.renderRecord(ctx, seen, p.replaced) }
+	restore := func() (osm.OperatingSystemConfigSpec, error) { return w.renderRecord(ctx, seen, planned.replaced) }
 	if have != nil {
 		// An event says what differs. What cannot be rendered again has to be read to be restored.
-		same := p.replaced.SettingsDigest == p.serving.SettingsDigest && p.replaced.Engine == p.serving.Engine
-		if done.announce || p.replaced.Object == "" || !same || !w.records.HasProfile(ctx, p.replaced) {
+		same := planned.replaced.SettingsDigest == planned.serving.SettingsDigest && planned.replaced.Engine == planned.serving.Engine
+		if done.announce || planned.replaced.Object == "" || !same || !w.records.HasProfile(ctx, planned.replaced) {
 			var err error
 			if have, err = w.readCompleteConfig(ctx, have); err != nil {
 				return nil, err
@@ -144,7 +144,7 @@ func (w writer) writeConfig(ctx context.Context, seen *observed, p plan, done *a
 			done.replacedSpec = &spec
 			restore = func() (osm.OperatingSystemConfigSpec, error) { return spec, nil }
 		}
-		if p.replaced.Object != "" {
+		if planned.replaced.Object != "" {
 			if err := w.archiveRecord(ctx, have); err != nil {
 				return nil, err
 			}
@@ -156,12 +156,12 @@ func (w writer) writeConfig(ctx context.Context, seen *observed, p plan, done *a
 			return nil, fault.MarkRace(fmt.Errorf("deleting OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(have), err))
 		}
 	}
-	created := p.osc.DeepCopy() // the answer is decoded into it
+	created := planned.osc.DeepCopy() // the answer is decoded into it
 	err := w.management.Create(ctx, created, client.FieldOwner(api.FieldManager))
 	if err == nil {
 		return created, nil
 	}
-	err = fault.ClassifyCreateError(fmt.Errorf("creating OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(p.osc), err))
+	err = fault.ClassifyCreateError(fmt.Errorf("creating OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(planned.osc), err))
 	if fault.RejectedByServer(err) {
 		err = &fault.Rejection{Reason: api.EventWriteRefused, Err: err}
 	}
@@ -170,7 +170,9 @@ func (w writer) writeConfig(ctx context.Context, seen *observed, p plan, done *a
 	if have != nil && !errors.Is(err, fault.ErrRaced) {
 		if again := w.restoreDeletedConfig(ctx, have, restore); again != nil {
 			// No object has the record any more, so the next run needs it from memory.
-			w.report.cache.update(seen.md, func(m *cachedPool) { m.deleted = deletedConfig{have.UID, have.Annotations[api.AnnotationRecord]} })
+			w.report.cache.update(seen.md, func(cached *cachedPool) {
+				cached.deleted = deletedConfig{have.UID, have.Annotations[api.AnnotationRecord]}
+			})
 			err = fmt.Errorf("%w\nputting the one before back: %s", err, again.Error()) // the first error decides what follows
 		}
 	}
@@ -193,11 +195,11 @@ func (w writer) restoreDeletedConfig(ctx context.Context, was *osm.OperatingSyst
 
 // renderRecord renders the content of a configuration from its record.
 func (w writer) renderRecord(ctx context.Context, seen *observed, rec render.Record) (osm.OperatingSystemConfigSpec, error) {
-	in, err := w.records.RestoreInput(ctx, seen.md, rec, seen.values)
+	input, err := w.records.RestoreInput(ctx, seen.md, rec, seen.values)
 	if err != nil {
 		return osm.OperatingSystemConfigSpec{}, err
 	}
-	out, err := w.engine.Render(in)
+	out, err := w.engine.Render(input)
 	if err != nil {
 		return osm.OperatingSystemConfigSpec{}, err
 	}
@@ -220,12 +222,12 @@ func (w writer) archiveRecord(ctx context.Context, osc *osm.OperatingSystemConfi
 
 // annotateOutcome records in the annotations of the configuration why the pool cannot have a
 // newer one, if that is known, and the id of its audit log entry.
-func (w writer) annotateOutcome(ctx context.Context, osc *osm.OperatingSystemConfig, p plan, journaled string) error {
+func (w writer) annotateOutcome(ctx context.Context, osc *osm.OperatingSystemConfig, planned plan, journaled string) error {
 	patch := map[string]any{}
 	// A failed read decides nothing about the request, so its annotations remain.
-	if p.readError == nil {
+	if planned.readError == nil {
 		for _, k := range []string{api.AnnotationRefused, api.AnnotationRefusedVersion, api.AnnotationRefusedSince} {
-			if v, is := p.rejected[k]; is && osc.Annotations[k] != v {
+			if v, is := planned.rejected[k]; is && osc.Annotations[k] != v {
 				patch[k] = v
 			} else if _, was := osc.Annotations[k]; was && !is {
 				patch[k] = nil

@@ -108,7 +108,7 @@ func progressOf(md *cluster.MachineDeployment, have objects) progress {
 // conflictingPools are the other pools that share a name with a pool. They are listed only if it
 // matters: if objects have no owner, and as long as a pool has no bootstrap Secret.
 func (r reader) conflictingPools(ctx context.Context, seen *observed) ([]conflictingPool, error) {
-	if b := seen.objects.bootstrap; b != nil && seen.owns(b) && !slices.ContainsFunc(seen.objects.listExisting(), func(obj client.Object) bool { return takeover.IsCreatedByOSM(obj) }) {
+	if bootstrap := seen.objects.bootstrap; bootstrap != nil && seen.owns(bootstrap) && !slices.ContainsFunc(seen.objects.listExisting(), func(obj client.Object) bool { return takeover.IsCreatedByOSM(obj) }) {
 		return nil, nil
 	}
 	out, err := r.poolsSharingNames(ctx, seen.md)
@@ -175,18 +175,18 @@ func intersectStrings(a, b []string) []string {
 // yieldsTo finds the conflicting pool that has the names instead of this pool; nil if there is none. Objects
 // of OSM under a name of both pools identify their pool themselves.
 func (seen *observed) yieldsTo() *conflictingPool {
-	own := progressOf(seen.md, seen.objects)
+	ownProgress := progressOf(seen.md, seen.objects)
 	// Machines can have booted from the objects of a served pool, so it never yields.
-	if own == progressServed {
+	if ownProgress == progressServed {
 		return nil
 	}
 	for i := range seen.conflicts {
 		conflict := &seen.conflicts[i]
-		if !isPool(conflict.md) || own == progressLegacy && conflict.sharesObjectName(seen.objects.bootstrap) {
+		if !isPool(conflict.md) || ownProgress == progressLegacy && conflict.sharesObjectName(seen.objects.bootstrap) {
 			continue
 		}
 		// Both pools compute the same order, so exactly one of them yields.
-		if conflict.progress > own || conflict.progress == own && isOlder(conflict.md, seen.md) {
+		if conflict.progress > ownProgress || conflict.progress == ownProgress && isOlder(conflict.md, seen.md) {
 			return conflict
 		}
 	}
@@ -194,9 +194,9 @@ func (seen *observed) yieldsTo() *conflictingPool {
 }
 
 // conflictError is the error for a pool that yields to another.
-func (r conflictingPool) conflictError(md *cluster.MachineDeployment, own progress) error {
+func (r conflictingPool) conflictError(md *cluster.MachineDeployment, ownProgress progress) error {
 	why := "which is older"
-	if r.progress > own {
+	if r.progress > ownProgress {
 		why = "which has its configuration already"
 	}
 	return &fault.Rejection{Reason: api.EventNameCollision,

@@ -16,10 +16,10 @@ import (
 //
 // An interrupted controller leaves objects missing as well, and that cannot be distinguished
 // from a deletion.
-func detectDrift(seen *observed, gen generation, p plan) (what []string, restoresConfig bool) {
+func detectDrift(seen *observed, target generation, planned plan) (what []string, restoresConfig bool) {
 	have, uid := seen.objects, string(seen.md.UID)
-	made := func(s *corev1.Secret) bool {
-		return s != nil && s.Annotations[api.AnnotationInputDigest] == gen.input && s.Annotations[api.AnnotationPoolUID] == uid
+	made := func(secret *corev1.Secret) bool {
+		return secret != nil && secret.Annotations[api.AnnotationInputDigest] == target.input && secret.Annotations[api.AnnotationPoolUID] == uid
 	}
 	add := func(format string, args ...any) { what = append(what, fmt.Sprintf(format, args...)) }
 
@@ -30,55 +30,55 @@ func detectDrift(seen *observed, gen generation, p plan) (what []string, restore
 		restoresConfig = true
 	case have.osc != nil && have.osc.Annotations[api.AnnotationPoolUID] == uid && mismatchedAnnotation(have.osc, rec) != "":
 		add("%s of OperatingSystemConfig %s", mismatchedAnnotation(have.osc, rec), namesOf(seen.md).Config)
-		restoresConfig = have.osc.Annotations[api.AnnotationInputDigest] == gen.input
-	case seen.unserved && rec.Digests.Input != gen.input && have.hasDocumentWithInput(gen.input):
+		restoresConfig = have.osc.Annotations[api.AnnotationInputDigest] == target.input
+	case seen.unserved && rec.Digests.Input != target.input && have.hasDocumentWithInput(target.input):
 		add("annotation %s or %s of OperatingSystemConfig %s", api.AnnotationRecord, api.AnnotationInputDigest, namesOf(seen.md).Config)
 		restoresConfig = true
 	}
-	for _, k := range editedKeys(p.oscMetadata, "") {
+	for _, k := range editedKeys(planned.oscMetadata, "") {
 		add("annotation %s of OperatingSystemConfig %s", k, namesOf(seen.md).Config)
 	}
 	for _, key := range slices.Sorted(slices.Values(seen.bootstrapToken.Edited)) {
 		add("key %s of Secret %s", key, seen.bootstrapToken.Secret.Name)
 	}
 	// A pool is new until its last Secret exists.
-	settled := rec.Digests.Input == gen.input && (have.bootstrap != nil || seen.wasComplete) || restoresConfig
-	for _, s := range []struct {
+	settled := rec.Digests.Input == target.input && (have.bootstrap != nil || seen.wasComplete) || restoresConfig
+	for _, secret := range []struct {
 		name, key string
 		have      *corev1.Secret
 		patch     map[string]string
 	}{
 		{namesOf(seen.md).Kubeconfig, api.KubeconfigKey, have.kubeconfig, nil},
 		{edgeScriptSecretName(seen.md), edgeScriptKey, have.edge, nil},
-		{namesOf(seen.md).Provisioning, api.UserDataKey, have.provisioning, p.provisioning.patch},
-		{namesOf(seen.md).Bootstrap, api.UserDataKey, have.bootstrap, p.bootstrap.patch},
+		{namesOf(seen.md).Provisioning, api.UserDataKey, have.provisioning, planned.provisioning.patch},
+		{namesOf(seen.md).Bootstrap, api.UserDataKey, have.bootstrap, planned.bootstrap.patch},
 	} {
 		switch {
-		case s.have == nil && s.key == edgeScriptKey && !gen.in.Pool.HasEdgeScript():
-		case s.have == nil && settled:
-			add("Secret %s was missing", s.name)
+		case secret.have == nil && secret.key == edgeScriptKey && !target.in.Pool.HasEdgeScript():
+		case secret.have == nil && settled:
+			add("Secret %s was missing", secret.name)
 		// Without a digest of the content there is nothing to compare with.
-		case s.have == nil || s.have.Annotations[api.AnnotationDataDigest] == "":
-		case isEdited(s.have, s.key):
-			add("key %s of Secret %s", s.key, s.name)
-		case len(s.have.Data) != 1:
-			add("keys of Secret %s", s.name)
+		case secret.have == nil || secret.have.Annotations[api.AnnotationDataDigest] == "":
+		case isEdited(secret.have, secret.key):
+			add("key %s of Secret %s", secret.key, secret.name)
+		case len(secret.have.Data) != 1:
+			add("keys of Secret %s", secret.name)
 		}
 		revision := ""
 		if have.osc != nil {
 			revision = have.osc.Annotations[api.AnnotationRevisionFor]
 		}
-		for _, k := range editedKeys(s.patch, revision) {
-			add("annotation %s of Secret %s", k, s.name)
+		for _, k := range editedKeys(secret.patch, revision) {
+			add("annotation %s of Secret %s", k, secret.name)
 		}
 	}
-	switch in, stored := p.inputs, have.inputs; {
-	case in.data == nil || !settled || have.bootstrap == nil || have.bootstrap.Annotations[api.AnnotationCredentialsDigest] != gen.credentialsDigest:
+	switch inputs, stored := planned.inputs, have.inputs; {
+	case inputs.data == nil || !settled || have.bootstrap == nil || have.bootstrap.Annotations[api.AnnotationCredentialsDigest] != target.credentialsDigest:
 		// none, or those of documents to come
 	case stored == nil:
 		add("Secret %s was missing", namesOf(seen.md).Inputs)
-	case digestIn(stored, in.key) != dataDigest(in.data):
-		add("key %s of Secret %s", in.key, stored.Name)
+	case digestIn(stored, inputs.key) != dataDigest(inputs.data):
+		add("key %s of Secret %s", inputs.key, stored.Name)
 	}
 	return what, restoresConfig
 }

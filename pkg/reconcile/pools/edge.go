@@ -37,24 +37,24 @@ func (e planner) planEdge(seen *observed, pool render.Pool) edgePlan {
 		}
 		return edgePlan{remove: have}
 	}
-	in := render.Input{Pool: pool, Cluster: seen.values}
-	in.Settings.KubernetesCACert = e.ca
+	input := render.Input{Pool: pool, Cluster: seen.values}
+	input.Settings.KubernetesCACert = e.ca
 	if ca := seen.endpoint.Cluster.CertificateAuthorityData; len(ca) > 0 {
-		in.Settings.KubernetesCACert = string(ca)
+		input.Settings.KubernetesCACert = string(ca)
 	}
 	// The digest must not change with each token: tokens are compared by their identity.
-	in.Cluster.APIServerToken = ""
-	withoutToken := []byte(in.EdgeScript())
-	annotations := func(t token.Node) map[string]string {
+	input.Cluster.APIServerToken = ""
+	withoutToken := []byte(input.EdgeScript())
+	annotations := func(nodeToken token.Node) map[string]string {
 		out := map[string]string{
 			api.AnnotationPool: poolKey(seen.md), api.AnnotationPoolUID: string(seen.md.UID),
-			api.AnnotationTokensDigest: keyedDigest(seen.key, t.DigestInput(), withoutToken),
+			api.AnnotationTokensDigest: keyedDigest(seen.key, nodeToken.DigestInput(), withoutToken),
 		}
-		t.SetExpiryAnnotations(out)
+		nodeToken.SetExpiryAnnotations(out)
 		return out
 	}
-	bound, stays := seen.currentNodeToken(have)
-	if !stays {
+	bound, isCurrent := seen.currentNodeToken(have)
+	if !isCurrent {
 		bound = seen.nodeToken
 	}
 	if want := annotations(bound); have != nil && !isEdited(have, edgeScriptKey) &&
@@ -64,8 +64,8 @@ func (e planner) planEdge(seen *observed, pool render.Pool) edgePlan {
 	if seen.nodeToken.Value == "" {
 		return edgePlan{lacksToken: true}
 	}
-	in.Cluster.APIServerToken = seen.nodeToken.Value
-	script, want := []byte(in.EdgeScript()), annotations(seen.nodeToken)
+	input.Cluster.APIServerToken = seen.nodeToken.Value
+	script, want := []byte(input.EdgeScript()), annotations(seen.nodeToken)
 	want[api.AnnotationDataDigest] = dataDigest(script)
 	return edgePlan{write: nextSecret(edgeScriptSecretName(seen.md), have, want, map[string][]byte{edgeScriptKey: script}), renew: seen.nodeToken.Renew}
 }

@@ -70,9 +70,9 @@ func (r reporter) allowAnnouncement(md *cluster.MachineDeployment, p plan, done 
 
 // report turns the outcome of a run into events, metrics and the time of the next run; done is nil if
 // nothing was applied. Errors that only a change can fix wait for that change; all others back off.
-func (r reporter) report(md *cluster.MachineDeployment, p plan, done *applied, err error) (ctrl.Result, error) {
+func (r reporter) report(md *cluster.MachineDeployment, planned plan, done *applied, err error) (ctrl.Result, error) {
 	if raced := errors.Is(err, fault.ErrRaced); raced != r.cache.get(md).raced {
-		r.cache.update(md, func(m *cachedPool) { m.raced = raced })
+		r.cache.update(md, func(cached *cachedPool) { cached.raced = raced })
 	}
 	if errors.Is(err, fault.ErrRaced) {
 		return ctrl.Result{RequeueAfter: r.raceBackoff(md, api.EventWriteRefused, err)}, nil
@@ -81,13 +81,13 @@ func (r reporter) report(md *cluster.MachineDeployment, p plan, done *applied, e
 		return ctrl.Result{RequeueAfter: min(r.raceBackoff(md, api.EventWaiting, err), sourceRetry)}, nil
 	}
 	if r.cache.get(md).races > 0 {
-		r.cache.update(md, func(m *cachedPool) { m.races = 0 })
+		r.cache.update(md, func(cached *cachedPool) { cached.races = 0 })
 	}
 	if done != nil && done.auditPending {
-		p.poll = earliestNonZero(p.poll, auditLogRetry)
+		planned.poll = earliestNonZero(planned.poll, auditLogRetry)
 	}
 	now := r.clock.Now()
-	renewal := earliestNonZero(earliestNonZero(untilRenewal(p.expires, now), wait.Jitter(p.poll, token.Jitter)), durationUntil(p.nextRun, now))
+	renewal := earliestNonZero(earliestNonZero(untilRenewal(planned.expires, now), wait.Jitter(planned.poll, token.Jitter)), durationUntil(planned.nextRun, now))
 	var waiting *fault.Wait
 	if errors.As(err, &waiting) {
 		r.reportRejection(md, api.EventWaiting, waiting)
@@ -113,14 +113,14 @@ func (r reporter) report(md *cluster.MachineDeployment, p plan, done *applied, e
 		return ctrl.Result{}, err
 	}
 	if done != nil {
-		r.reportAppliedPlan(md, p, done)
+		r.reportAppliedPlan(md, planned, done)
 	}
-	if p.readError != nil {
+	if planned.readError != nil {
 		// What could be applied is reported above; the error only makes the queue retry.
-		return ctrl.Result{}, p.readError
+		return ctrl.Result{}, planned.readError
 	}
 	// This token changes without an event that would start the pool.
-	if p.bootstrapToken.Poll {
+	if planned.bootstrapToken.Poll {
 		renewal = earliestNonZero(renewal, wait.Jitter(tokenPoll, token.Jitter))
 	}
 	return ctrl.Result{RequeueAfter: renewal}, nil
@@ -128,14 +128,14 @@ func (r reporter) report(md *cluster.MachineDeployment, p plan, done *applied, e
 
 // reportWithoutFinalizer reports why a pool could not be reconciled and why it did not get the
 // finalizer: neither hides the other, and the finalizer is retried.
-func (r reporter) reportWithoutFinalizer(md *cluster.MachineDeployment, p plan, err, finalizerErr error) (ctrl.Result, error) {
+func (r reporter) reportWithoutFinalizer(md *cluster.MachineDeployment, planned plan, err, finalizerErr error) (ctrl.Result, error) {
 	reason, rejected := fault.PermanentReason(err)
 	var waiting *fault.Wait
 	if !rejected && errors.As(err, &waiting) {
 		reason, rejected = api.EventWaiting, true
 	}
 	if !rejected || finalizerErr == nil || errors.Is(finalizerErr, fault.ErrRaced) {
-		return r.report(md, p, nil, errors.Join(err, finalizerErr))
+		return r.report(md, planned, nil, errors.Join(err, finalizerErr))
 	}
 	r.reportRejection(md, reason, fmt.Errorf("%w; and its finalizer cannot be set: %w", err, finalizerErr))
 	return ctrl.Result{}, finalizerErr
@@ -157,8 +157,8 @@ func (r reporter) reportProblem(md *cluster.MachineDeployment, reason string, er
 	r.event(md, corev1.EventTypeWarning, reason, message)
 }
 
-// atCommit returns " at commit <12 digits>" for a message, "" without a commit.
-func atCommit(commit string) string {
+// formatAtCommit returns " at commit <12 digits>" for a message, "" without a commit.
+func formatAtCommit(commit string) string {
 	if commit == "" {
 		return ""
 	}
@@ -205,59 +205,59 @@ func rejectedMessage(p plan) string {
 
 // reportAppliedPlan reports the result of an applied plan: what was created, rotated or restored, and
 // whether the pool has what it requests.
-func (r reporter) reportAppliedPlan(md *cluster.MachineDeployment, p plan, done *applied) {
+func (r reporter) reportAppliedPlan(md *cluster.MachineDeployment, planned plan, done *applied) {
 	switch {
-	case p.osc != nil && !p.restoresConfig:
-		r.reportCreatedOrRotated(md, p, done)
-	case len(p.drifted) > 0:
+	case planned.osc != nil && !planned.restoresConfig:
+		r.reportCreatedOrRotated(md, planned, done)
+	case len(planned.drifted) > 0:
 		r.metrics.CountDocumentWrite(metrics.Restored)
-	case p.provisioning.write != nil || p.bootstrap.write != nil:
+	case planned.provisioning.write != nil || planned.bootstrap.write != nil:
 		r.metrics.CountDocumentWrite(metrics.Credentials)
 	}
-	if len(p.drifted) > 0 {
-		r.event(md, corev1.EventTypeNormal, api.EventConfigRestored, "restored changed objects: "+strings.Join(p.drifted, ", "))
+	if len(planned.drifted) > 0 {
+		r.event(md, corev1.EventTypeNormal, api.EventConfigRestored, "restored changed objects: "+strings.Join(planned.drifted, ", "))
 	}
 	reason := ""
 	switch {
-	case p.rejection != nil:
-		reason = r.reportLastGood(md, p, done)
-	case p.readError == nil:
-		r.reportRecovered(md, p, done)
+	case planned.rejection != nil:
+		reason = r.reportLastGood(md, planned, done)
+	case planned.readError == nil:
+		r.reportRecovered(md, planned, done)
 	}
-	r.metrics.SetPool(client.ObjectKeyFromObject(md), p.poolMetrics(done.before, reason))
+	r.metrics.SetPool(client.ObjectKeyFromObject(md), planned.poolMetrics(done.before, reason))
 }
 
 // reportLastGood reports why the last good configuration remains, once until the reason changes. The
 // annotations of the configuration contain what was reported before a restart.
-func (r reporter) reportLastGood(md *cluster.MachineDeployment, p plan, done *applied) string {
-	reason, _ := fault.PermanentReason(p.rejection)
-	problem := p.rejection
-	if p.unrenewed != nil {
-		problem = fmt.Errorf("%w; the last good configuration remains unchanged: %w", p.rejection, p.unrenewed)
+func (r reporter) reportLastGood(md *cluster.MachineDeployment, planned plan, done *applied) string {
+	reason, _ := fault.PermanentReason(planned.rejection)
+	problem := planned.rejection
+	if planned.unrenewed != nil {
+		problem = fmt.Errorf("%w; the last good configuration remains unchanged: %w", planned.rejection, planned.unrenewed)
 	}
-	if done.wasRejected == rejectedMessage(p) {
-		r.cache.update(md, func(m *cachedPool) { m.reported = cmp.Or(m.reported, problem.Error()) })
+	if done.wasRejected == rejectedMessage(planned) {
+		r.cache.update(md, func(cached *cachedPool) { cached.reported = cmp.Or(cached.reported, problem.Error()) })
 	}
 	r.reportProblem(md, reason, problem)
 	return reason
 }
 
-func (r reporter) reportRecovered(md *cluster.MachineDeployment, p plan, done *applied) {
+func (r reporter) reportRecovered(md *cluster.MachineDeployment, planned plan, done *applied) {
 	wasReported := r.cache.get(md).reported != ""
 	if wasReported {
-		r.cache.update(md, func(m *cachedPool) { m.reported = "" })
+		r.cache.update(md, func(cached *cachedPool) { cached.reported = "" })
 	}
 	if suspended, _ := isSuspended(md); suspended {
 		return // what it cannot have does not matter now
 	}
-	if (wasReported || done.wasRejected != "") && p.osc == nil {
+	if (wasReported || done.wasRejected != "") && planned.osc == nil {
 		r.event(md, corev1.EventTypeNormal, api.EventConfigHealed,
-			fmt.Sprintf("the requested profile is active again: profile %q %s%s", p.serving.Profile, p.serving.Version, atCommit(p.serving.Commit)))
+			fmt.Sprintf("the requested profile is active again: profile %q %s%s", planned.serving.Profile, planned.serving.Version, formatAtCommit(planned.serving.Commit)))
 	}
 }
 
-func (r reporter) reportCreatedOrRotated(md *cluster.MachineDeployment, p plan, done *applied) {
-	from, to := p.replaced, p.serving
+func (r reporter) reportCreatedOrRotated(md *cluster.MachineDeployment, planned plan, done *applied) {
+	from, to := planned.replaced, planned.serving
 	if from.Object == "" {
 		r.metrics.CountDocumentWrite(metrics.Created)
 		if !done.announce {
@@ -265,7 +265,7 @@ func (r reporter) reportCreatedOrRotated(md *cluster.MachineDeployment, p plan, 
 			return
 		}
 		r.event(md, corev1.EventTypeNormal, api.EventConfigCreated,
-			fmt.Sprintf("made the configuration of profile %q %s%s%s", to.Profile, to.Version, atCommit(to.Commit), p.describeDifferences()))
+			fmt.Sprintf("made the configuration of profile %q %s%s%s", to.Profile, to.Version, formatAtCommit(to.Commit), planned.describeDifferences()))
 		return
 	}
 	why := rotationReason(from, to)
@@ -274,15 +274,15 @@ func (r reporter) reportCreatedOrRotated(md *cluster.MachineDeployment, p plan, 
 		r.metrics.EventDropped(api.EventConfigRotated)
 		return
 	}
-	text := fmt.Sprintf("rotated from profile %q %s%s to %q %s%s", from.Profile, from.Version, atCommit(from.Commit), to.Profile, to.Version, atCommit(to.Commit))
+	text := fmt.Sprintf("rotated from profile %q %s%s to %q %s%s", from.Profile, from.Version, formatAtCommit(from.Commit), to.Profile, to.Version, formatAtCommit(to.Commit))
 	switch why {
 	case metrics.Pool:
-		text = fmt.Sprintf("rotated for a change of the pool; profile %q is still %s%s", to.Profile, to.Version, atCommit(to.Commit))
+		text = fmt.Sprintf("rotated for a change of the pool; profile %q is still %s%s", to.Profile, to.Version, formatAtCommit(to.Commit))
 	case metrics.Settings:
-		text = fmt.Sprintf("rotated for a change of the controller's settings; profile %q is still %s%s", to.Profile, to.Version, atCommit(to.Commit))
+		text = fmt.Sprintf("rotated for a change of the controller's settings; profile %q is still %s%s", to.Profile, to.Version, formatAtCommit(to.Commit))
 	}
 	if done.replacedSpec != nil {
-		text += "; " + describeChanges(*done.replacedSpec, p.osc.Spec)
+		text += "; " + describeChanges(*done.replacedSpec, planned.osc.Spec)
 	}
 	r.event(md, corev1.EventTypeNormal, api.EventConfigRotated, text)
 }
@@ -303,7 +303,7 @@ func rotationReason(from, to render.Record) string {
 // poolMetrics returns the values that a pool's metrics have: its profile and commit, why its
 // request was rejected, the size of its user data, and when its tokens expire.
 func (p plan) poolMetrics(before objects, rejection string) metrics.PoolMetrics {
-	s := metrics.PoolMetrics{
+	values := metrics.PoolMetrics{
 		Profile: p.serving.Profile, Version: p.serving.Version, Commit: p.serving.Commit,
 		RejectionReason: rejection, TokenEnds: p.expires,
 	}
@@ -312,14 +312,14 @@ func (p plan) poolMetrics(before objects, rejection string) metrics.PoolMetrics 
 		bootstrap = before.bootstrap
 	}
 	if bootstrap == nil {
-		return s
+		return values
 	}
-	s.NodeTokenEnds = lineage.AnnotatedTime(bootstrap.Annotations, api.AnnotationCredentialsExpireAt)
+	values.NodeTokenEnds = lineage.AnnotatedTime(bootstrap.Annotations, api.AnnotationCredentialsExpireAt)
 	// Documents of earlier releases do not say how large they are.
 	if size, err := strconv.Atoi(bootstrap.Annotations[api.AnnotationUserDataBytes]); err == nil {
-		s.UserData, s.Limit = size, p.serving.Pool.UserDataLimit()
+		values.UserData, values.Limit = size, p.serving.Pool.UserDataLimit()
 	}
-	return s
+	return values
 }
 
 // maxChanges bounds the part of an event that names what differs, in bytes.
@@ -362,35 +362,35 @@ func changedParts(before, after osm.OSCConfig) []string {
 		name  string
 		value any
 	}
-	parts := func(c osm.OSCConfig) (out []part) {
-		for _, f := range c.Files {
-			out = append(out, part{f.Path, f})
+	parts := func(stage osm.OSCConfig) (out []part) {
+		for _, file := range stage.Files {
+			out = append(out, part{file.Path, file})
 		}
-		for _, u := range c.Units {
-			out = append(out, part{"unit " + u.Name, u})
+		for _, unit := range stage.Units {
+			out = append(out, part{"unit " + unit.Name, unit})
 		}
-		if len(c.UserSSHKeys) > 0 {
-			out = append(out, part{"SSH keys", c.UserSSHKeys})
+		if len(stage.UserSSHKeys) > 0 {
+			out = append(out, part{"SSH keys", stage.UserSSHKeys})
 		}
-		if m := c.CloudInitModules; m != nil {
-			v := reflect.ValueOf(*m)
-			for i := range v.NumField() {
-				if !v.Field(i).IsZero() {
-					name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-					out = append(out, part{"module " + name, v.Field(i).Interface()})
+		if modules := stage.CloudInitModules; modules != nil {
+			fields := reflect.ValueOf(*modules)
+			for i := range fields.NumField() {
+				if !fields.Field(i).IsZero() {
+					name, _, _ := strings.Cut(fields.Type().Field(i).Tag.Get("json"), ",")
+					out = append(out, part{"module " + name, fields.Field(i).Interface()})
 				}
 			}
 		}
 		return out
 	}
 	// If a path is listed twice, the last entry counts.
-	was, is := map[string]any{}, map[string]any{}
+	valuesBefore, valuesNow := map[string]any{}, map[string]any{}
 	old, now := parts(before), parts(after)
-	for _, p := range old {
-		was[p.name] = p.value
+	for _, part := range old {
+		valuesBefore[part.name] = part.value
 	}
-	for _, p := range now {
-		is[p.name] = p.value
+	for _, part := range now {
+		valuesNow[part.name] = part.value
 	}
 	var out []string
 	listed := map[string]bool{}
@@ -400,16 +400,16 @@ func changedParts(before, after osm.OSCConfig) []string {
 			out = append(out, mark+redact.PrintableLine(name))
 		}
 	}
-	for _, p := range now {
-		if value, ok := was[p.name]; !ok {
-			add("+", p.name)
-		} else if !reflect.DeepEqual(value, is[p.name]) {
-			add("", p.name)
+	for _, part := range now {
+		if value, ok := valuesBefore[part.name]; !ok {
+			add("+", part.name)
+		} else if !reflect.DeepEqual(value, valuesNow[part.name]) {
+			add("", part.name)
 		}
 	}
-	for _, p := range old {
-		if _, ok := is[p.name]; !ok {
-			add("-", p.name)
+	for _, part := range old {
+		if _, ok := valuesNow[part.name]; !ok {
+			add("-", part.name)
 		}
 	}
 	return out
@@ -492,27 +492,27 @@ type AuditLog interface {
 // have it, and returns the id of the entry. It returns "" if the configuration names an entry already, or
 // if the entry cannot be written now. A configuration that names no entry is logged again, so an
 // interruption before the entry is named loses nothing.
-func (r reporter) recordCurrentConfig(ctx context.Context, seen *observed, osc *osm.OperatingSystemConfig, p plan, done *applied) string {
+func (r reporter) recordCurrentConfig(ctx context.Context, seen *observed, osc *osm.OperatingSystemConfig, planned plan, done *applied) string {
 	rec := recordOf(osc)
 	if r.auditLog == nil || rec.Object == "" || osc.Annotations[api.AnnotationJournaled] != "" {
 		return ""
 	}
-	f := configEvent(osc, seen.md.Name, seen.md.Namespace)
-	f.Is = auditConfiguration(rec, string(osc.UID))
-	if p.osc != nil && p.replaced.Object != "" {
-		f.Kind, f.Reason = auditlog.ConfigurationRotated, rotationReason(p.replaced, rec)
-		f.Was = auditConfiguration(p.replaced, osc.Annotations[api.AnnotationReplaces])
-	} else if p.osc == nil || seen.unserved && !p.restoresConfig {
-		f.Kind, f.Was = r.replacedConfiguration(ctx, osc)
+	entry := configEvent(osc, seen.md.Name, seen.md.Namespace)
+	entry.Is = auditConfiguration(rec, string(osc.UID))
+	if planned.osc != nil && planned.replaced.Object != "" {
+		entry.Kind, entry.Reason = auditlog.ConfigurationRotated, rotationReason(planned.replaced, rec)
+		entry.Was = auditConfiguration(planned.replaced, osc.Annotations[api.AnnotationReplaces])
+	} else if planned.osc == nil || seen.unserved && !planned.restoresConfig {
+		entry.Kind, entry.Was = r.replacedConfiguration(ctx, osc)
 	}
-	if p.restoresConfig {
-		f.Reason = metrics.Restored
+	if planned.restoresConfig {
+		entry.Reason = metrics.Restored
 	}
-	events := []auditlog.Event{f}
-	if p.hasOSMDocument || seen.objects.hasOSMDocuments() {
-		takeover := f
+	events := []auditlog.Event{entry}
+	if planned.hasOSMDocument || seen.objects.hasOSMDocuments() {
+		takeover := entry
 		takeover.Kind, takeover.Was, takeover.Reason = auditlog.PoolTakenOver, nil, ""
-		takeover.Message = redact.PrintableText("another controller had served it"+p.describeDifferences(), redact.MaxEvent)
+		takeover.Message = redact.PrintableText("another controller had served it"+planned.describeDifferences(), redact.MaxEvent)
 		events = append(events, takeover)
 	}
 	if r.auditLog.Append(events...) != nil { // it logs why
@@ -520,7 +520,7 @@ func (r reporter) recordCurrentConfig(ctx context.Context, seen *observed, osc *
 		done.auditPending = true
 		return ""
 	}
-	return f.ID()
+	return entry.ID()
 }
 
 // recordUnloggedConfig logs a configuration that is about to be replaced and is missing from the
@@ -531,10 +531,10 @@ func (r reporter) recordUnloggedConfig(ctx context.Context, osc *osm.OperatingSy
 	if r.auditLog == nil || osc.Annotations[api.AnnotationJournaled] != "" || rec.Object == "" || !ok {
 		return
 	}
-	f := configEvent(osc, name, namespace)
-	f.Is = auditConfiguration(rec, string(osc.UID))
-	f.Kind, f.Was = r.replacedConfiguration(ctx, osc)
-	r.auditLog.Record(f)
+	entry := configEvent(osc, name, namespace)
+	entry.Is = auditConfiguration(rec, string(osc.UID))
+	entry.Kind, entry.Was = r.replacedConfiguration(ctx, osc)
+	r.auditLog.Record(entry)
 }
 
 // recordDeleted logs that the configuration of a former pool was deleted, including its content if
@@ -544,15 +544,15 @@ func (r reporter) recordDeleted(md *cluster.MachineDeployment, osc *osm.Operatin
 	if r.auditLog == nil || rec.Object == "" {
 		return
 	}
-	f := configEvent(osc, md.Name, md.Namespace)
-	f.Kind, f.Since, f.Was = auditlog.ConfigurationDeleted, "", &auditlog.Configuration{UID: string(osc.UID)}
+	entry := configEvent(osc, md.Name, md.Namespace)
+	entry.Kind, entry.Since, entry.Was = auditlog.ConfigurationDeleted, "", &auditlog.Configuration{UID: string(osc.UID)}
 	if believed {
-		f.Was = auditConfiguration(rec, string(osc.UID))
+		entry.Was = auditConfiguration(rec, string(osc.UID))
 	}
 	if md.UID != "" && md.DeletionTimestamp.IsZero() {
-		f.Message = "the pool has no profile any more"
+		entry.Message = "the pool has no profile any more"
 	}
-	r.auditLog.Record(f)
+	r.auditLog.Record(entry)
 }
 
 // configEvent is an event about the configuration of a pool. The caller sets its kind and content.
@@ -580,12 +580,12 @@ func (r reporter) replacedConfiguration(ctx context.Context, osc *osm.OperatingS
 	was := &auditlog.Configuration{UID: uid}
 	for i := range list.Items {
 		obj := &list.Items[i]
-		for _, in := range lineage.DecodeIntervals(obj.Annotations) {
-			if string(in.UID) == uid && ownerOf(obj) == pool {
-				a := obj.Annotations
-				was.InputDigest, was.Profile, was.Version = a[api.AnnotationInputDigest], a[api.AnnotationProfile], a[api.AnnotationVersion]
-				was.Repository, was.Path, was.Commit, was.Change = a[api.AnnotationRepository], a[api.AnnotationPath], a[api.AnnotationCommit], a[api.AnnotationChange]
-				was.SelectedBy = in.SelectedBy
+		for _, interval := range lineage.DecodeIntervals(obj.Annotations) {
+			if string(interval.UID) == uid && ownerOf(obj) == pool {
+				annotations := obj.Annotations
+				was.InputDigest, was.Profile, was.Version = annotations[api.AnnotationInputDigest], annotations[api.AnnotationProfile], annotations[api.AnnotationVersion]
+				was.Repository, was.Path, was.Commit, was.Change = annotations[api.AnnotationRepository], annotations[api.AnnotationPath], annotations[api.AnnotationCommit], annotations[api.AnnotationChange]
+				was.SelectedBy = interval.SelectedBy
 			}
 		}
 	}

@@ -65,18 +65,18 @@ func (r *Reconciler) lastRecord(ctx context.Context, seen *observed) (render.Rec
 	if lineage.Intact(rec) && !seen.unserved && (osc.Annotations[api.AnnotationInputDigest] == rec.Digests.Input || seen.objects.hasDocumentWithInput(rec.Digests.Input)) {
 		return withSelectedByOfDocuments(seen, rec), nil
 	}
-	for _, s := range []*corev1.Secret{seen.objects.bootstrap, seen.objects.provisioning} {
-		if !hasInputDigest(s) {
+	for _, document := range []*corev1.Secret{seen.objects.bootstrap, seen.objects.provisioning} {
+		if !hasInputDigest(document) {
 			continue
 		}
 		// The order is that of costs: memory, the archive, then what the pool would produce now.
 		for _, find := range []func(context.Context, *observed, *corev1.Secret) (render.Record, error){r.deletedRecord, r.archivedRecordOf, r.recomputedRecord} {
-			found, err := find(ctx, seen, s)
+			found, err := find(ctx, seen, document)
 			if err != nil {
 				return render.Record{}, err
 			}
 			// The digest on the document proves that it was made from this record.
-			if lineage.Intact(found) && found.Digests.Input == s.Annotations[api.AnnotationInputDigest] {
+			if lineage.Intact(found) && found.Digests.Input == document.Annotations[api.AnnotationInputDigest] {
 				return found, nil
 			}
 		}
@@ -145,21 +145,21 @@ func (r *Reconciler) archivedOf(ctx context.Context, seen *observed, s *corev1.S
 // recomputedRecord returns the record that the pool in its current state would have with the
 // version that a document names. The caller compares the digest: only if it is equal is the record
 // the right one.
-func (r *Reconciler) recomputedRecord(ctx context.Context, seen *observed, s *corev1.Secret) (render.Record, error) {
+func (r *Reconciler) recomputedRecord(ctx context.Context, seen *observed, document *corev1.Secret) (render.Record, error) {
 	md := seen.md.DeepCopy()
-	md.Annotations[api.AnnotationOSP] = s.Annotations[api.AnnotationProfile]
-	md.Annotations[api.AnnotationVersionPin] = s.Annotations[api.AnnotationVersion]
-	in, err := r.inputOf(ctx, md, render.Record{}, seen.settings, seen.values)
+	md.Annotations[api.AnnotationOSP] = document.Annotations[api.AnnotationProfile]
+	md.Annotations[api.AnnotationVersionPin] = document.Annotations[api.AnnotationVersion]
+	input, err := r.inputOf(ctx, md, render.Record{}, seen.settings, seen.values)
 	if err == nil {
-		in.Pool, _, err = r.cloudConfigs().AddCloudConfig(ctx, md, in)
+		input.Pool, _, err = r.cloudConfigs().AddCloudConfig(ctx, md, input)
 	}
 	// A version that no longer exists is not an error here: this way just does not find the
 	// record.
 	if _, final := fault.PermanentReason(err); final || errors.Is(err, desired.ErrSourceNotReconciled) {
 		return render.Record{}, nil
 	}
-	rec := in.Record()
-	rec.SelectedBy = s.Annotations[api.AnnotationSelectedBy]
+	rec := input.Record()
+	rec.SelectedBy = document.Annotations[api.AnnotationSelectedBy]
 	return rec, err
 }
 

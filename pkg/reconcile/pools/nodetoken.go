@@ -19,8 +19,8 @@ func (r *Reconciler) findNodeToken(ctx context.Context, seen *observed) (token.N
 	if account == nil {
 		return token.Node{}, nil
 	}
-	if t := r.cache.get(seen.md).nodeToken; t.Account == account.UID && t.IsCurrent(seen.now) {
-		return t, nil
+	if cached := r.cache.get(seen.md).nodeToken; cached.Account == account.UID && cached.IsCurrent(seen.now) {
+		return cached, nil
 	}
 	return token.Node{Account: account.UID}, nil
 }
@@ -45,7 +45,7 @@ func (r *Reconciler) obtainNodeToken(ctx context.Context, seen *observed, secret
 	if err != nil {
 		return &next, err
 	}
-	r.cache.update(seen.md, func(m *cachedPool) { m.nodeToken = bound })
+	r.cache.update(seen.md, func(cached *cachedPool) { cached.nodeToken = bound })
 	next.nodeToken = bound
 	next.values.APIServerToken, next.desired.Cluster.APIServerToken = bound.Value, bound.Value
 	if seen.lastGood != nil {

@@ -53,9 +53,9 @@ func (o objects) isNew() bool { return o.osc == nil && o.provisioning == nil && 
 // revisionFor is the revision of the MachineDeployment that a generation was made for. It reads
 // the document that is written first: an interrupted run has not written the other.
 func (o objects) revisionFor(inputDigest string) string {
-	for _, s := range []*corev1.Secret{o.provisioning, o.bootstrap} {
-		if s != nil && s.Annotations[api.AnnotationInputDigest] == inputDigest {
-			return s.Annotations[api.AnnotationRevisionFor]
+	for _, document := range []*corev1.Secret{o.provisioning, o.bootstrap} {
+		if document != nil && document.Annotations[api.AnnotationInputDigest] == inputDigest {
+			return document.Annotations[api.AnnotationRevisionFor]
 		}
 	}
 	if o.osc != nil {
@@ -85,9 +85,9 @@ func (o objects) listExisting() []client.Object {
 	if o.osc != nil {
 		out = append(out, o.osc)
 	}
-	for _, s := range []*corev1.Secret{o.kubeconfig, o.provisioning, o.bootstrap, o.inputs, o.edge} {
-		if s != nil {
-			out = append(out, s)
+	for _, secret := range []*corev1.Secret{o.kubeconfig, o.provisioning, o.bootstrap, o.inputs, o.edge} {
+		if secret != nil {
+			out = append(out, secret)
 		}
 	}
 	return append(out, o.access.All()...)
@@ -155,13 +155,13 @@ func (r reader) listOwned(ctx context.Context, from readers, md *cluster.Machine
 func userDataSecretsOf(md *cluster.MachineDeployment, among []client.Object) objects {
 	var out objects
 	for _, obj := range among {
-		s, ok := obj.(*corev1.Secret)
+		secret, ok := obj.(*corev1.Secret)
 		switch {
 		case !ok:
-		case s.Name == namesOf(md).Provisioning:
-			out.provisioning = s
-		case s.Name == namesOf(md).Bootstrap:
-			out.bootstrap = s
+		case secret.Name == namesOf(md).Provisioning:
+			out.provisioning = secret
+		case secret.Name == namesOf(md).Bootstrap:
+			out.bootstrap = secret
 		}
 	}
 	return out

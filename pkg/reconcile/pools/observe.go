@@ -75,18 +75,18 @@ func (r *Reconciler) observeDocumentMismatch(ctx context.Context, seen *observed
 	if seen.unserved = now.hasOnlyOtherInputs(rec.Digests.Input); !seen.unserved {
 		return nil
 	}
-	for _, s := range []*corev1.Secret{seen.objects.provisioning, seen.objects.bootstrap} {
-		if !hasInputDigest(s) {
+	for _, document := range []*corev1.Secret{seen.objects.provisioning, seen.objects.bootstrap} {
+		if !hasInputDigest(document) {
 			continue
 		}
-		archived, err := r.archivedOf(ctx, seen, s)
+		archived, err := r.archivedOf(ctx, seen, document)
 		if err != nil {
 			return err
 		}
 		// The documents are of the configuration before this one: a run was interrupted between
 		// them.
-		seen.cutOff = seen.cutOff || archived != nil && slices.ContainsFunc(lineage.DecodeIntervals(archived.Annotations), func(in api.Interval) bool {
-			return in.UID != "" && string(in.UID) == seen.objects.osc.Annotations[api.AnnotationReplaces]
+		seen.cutOff = seen.cutOff || archived != nil && slices.ContainsFunc(lineage.DecodeIntervals(archived.Annotations), func(interval api.Interval) bool {
+			return interval.UID != "" && string(interval.UID) == seen.objects.osc.Annotations[api.AnnotationReplaces]
 		})
 	}
 	return nil
@@ -100,7 +100,7 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 	seen := &observed{
 		md: md, now: now,
 		boundTokens:      r.NodeTokenTTL != 0,
-		reportsForbidden: r.reports.Refused(now),
+		reportsForbidden: r.reports.IsActive(now),
 		wasComplete:      r.cache.get(md).complete,
 	}
 	from, cached := r.reader().cached(), r.cache.get(md)
@@ -205,7 +205,7 @@ func (r *Reconciler) cacheMissingObjects(ctx context.Context, seen *observed) er
 	if len(lacks)+len(r.cache.get(seen.md).lacks) == 0 {
 		return nil
 	}
-	r.cache.update(seen.md, func(m *cachedPool) { m.lacks = lacks })
+	r.cache.update(seen.md, func(cached *cachedPool) { cached.lacks = lacks })
 	for _, ref := range lacks {
 		if r.newProfiles().Exists(ctx, ref) {
 			return fmt.Errorf("%w: OperatingSystemProfile %s exists", fault.ErrRaced, ref)

@@ -59,17 +59,17 @@ func (o *ownWrites) beginRun(pool types.NamespacedName) (end func()) {
 	if o.pools == nil {
 		o.pools = map[types.NamespacedName]*poolWrites{}
 	}
-	p := o.pools[pool]
-	if p == nil {
-		p = &poolWrites{}
-		o.pools[pool] = p
+	writes := o.pools[pool]
+	if writes == nil {
+		writes = &poolWrites{}
+		o.pools[pool] = writes
 	}
-	p.running, p.unseen = true, nil
+	writes.running, writes.unseen = true, nil
 	return func() {
 		o.mu.Lock()
-		waiting := p.waiting
-		p.running, p.waiting = false, nil
-		if len(p.unseen) == 0 {
+		waiting := writes.waiting
+		writes.running, writes.waiting = false, nil
+		if len(writes.unseen) == 0 {
 			delete(o.pools, pool)
 		}
 		o.mu.Unlock()
@@ -93,19 +93,19 @@ func (o *ownWrites) dropWrites(pool types.NamespacedName) {
 // enqueueUnlessOwn enqueues the pool of an event, unless a run of the pool caused the event.
 func (o *ownWrites) enqueueUnlessOwn(e ownedEvent) {
 	o.mu.Lock()
-	own := false
-	if p := o.pools[e.pool]; p != nil {
-		if p.running {
-			p.waiting = append(p.waiting, e)
+	isOwnWrite := false
+	if writes := o.pools[e.pool]; writes != nil {
+		if writes.running {
+			writes.waiting = append(writes.waiting, e)
 			o.mu.Unlock()
 			return
 		}
-		if own = p.consumeVersion(e.version); len(p.unseen) == 0 {
+		if isOwnWrite = writes.consumeVersion(e.version); len(writes.unseen) == 0 {
 			delete(o.pools, e.pool)
 		}
 	}
 	o.mu.Unlock()
-	if !own || !e.ignorable() {
+	if !isOwnWrite || !e.ignorable() {
 		e.enqueue()
 	}
 }
@@ -131,13 +131,13 @@ func (o *ownWrites) recordOwnWrite(obj client.Object, resourceVersion string) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	p, v := o.pools[pool], objectVersion{obj.GetUID(), resourceVersion}
-	if p == nil || !p.running || slices.Contains(p.unseen, v) { // an update that changes nothing has no event
+	writes, version := o.pools[pool], objectVersion{obj.GetUID(), resourceVersion}
+	if writes == nil || !writes.running || slices.Contains(writes.unseen, version) { // an update that changes nothing has no event
 		return
 	}
-	p.unseen = append(p.unseen, v)
+	writes.unseen = append(writes.unseen, version)
 	// An event that was dropped here starts a run that changes nothing.
-	p.unseen = p.unseen[max(0, len(p.unseen)-maxUnseen):]
+	writes.unseen = writes.unseen[max(0, len(writes.unseen)-maxUnseen):]
 }
 
 // recordFailedDeletion records that a deletion failed.

@@ -122,25 +122,25 @@ type planner struct {
 func (e planner) planConfiguration(seen *observed) plan {
 	// Names come first: without them the pool cannot have objects, whatever it requests.
 	if conflict := seen.yieldsTo(); conflict != nil {
-		p := renewalPlan(seen, conflict.conflictError(seen.md, progressOf(seen.md, seen.objects)))
-		p.withdraw = seen.unused
-		return p
+		planned := renewalPlan(seen, conflict.conflictError(seen.md, progressOf(seen.md, seen.objects)))
+		planned.withdraw = seen.unused
+		return planned
 	}
 	if err := checkObjectOwnership(seen); err != nil {
 		return renewalPlan(seen, err)
 	}
-	p, err := e.planDesiredOrLastGood(seen)
-	if err == nil && p.lacks == lacksNothing {
-		p = takeOver(seen, p)
+	planned, err := e.planDesiredOrLastGood(seen)
+	if err == nil && planned.lacks == lacksNothing {
+		planned = takeOver(seen, planned)
 	}
 	if err != nil {
 		return renewalPlan(seen, err)
 	}
-	p.rejected = rejectionAnnotations(seen, p)
-	if p.osc != nil {
-		maps.Copy(p.osc.Annotations, p.rejected)
+	planned.rejected = rejectionAnnotations(seen, planned)
+	if planned.osc != nil {
+		maps.Copy(planned.osc.Annotations, planned.rejected)
 	}
-	return p
+	return planned
 }
 
 // renewalPlan returns the plan for a pool for which nothing more can be planned: a bootstrap token
@@ -164,14 +164,14 @@ func (e planner) planDesiredOrLastGood(seen *observed) (plan, error) {
 	if suspended && !seen.hasNothingToBootFrom() {
 		return e.planSuspended(seen)
 	}
-	var p plan
+	var planned plan
 	if err == nil {
-		p, err = e.planDesired(seen)
+		planned, err = e.planDesired(seen)
 	}
 	if _, final := fault.PermanentReason(err); final {
 		return e.planLastGood(seen, wrapVersionError(seen, err))
 	}
-	return p, err
+	return planned, err
 }
 
 // planDesired plans what the pool asks for.
@@ -179,57 +179,57 @@ func (e planner) planDesired(seen *observed) (plan, error) {
 	if seen.desiredErr != nil {
 		return plan{}, seen.desiredErr
 	}
-	gen, err := digestGeneration(seen, seen.desired, seen.md.Annotations[api.AnnotationMDRevision])
+	target, err := digestGeneration(seen, seen.desired, seen.md.Annotations[api.AnnotationMDRevision])
 	if err != nil {
 		return plan{}, err
 	}
-	p, err := e.planGeneration(seen, gen)
-	p.wanted = err == nil
-	return p, err
+	planned, err := e.planGeneration(seen, target)
+	planned.wanted = err == nil
+	return planned, err
 }
 
 // planGeneration compares the existing objects with those of a generation. It renders only if
 // something has to be written. A *fault.Rejection or *render.InvalidError says that the pool cannot
 // have this generation.
-func (e planner) planGeneration(seen *observed, gen generation) (plan, error) {
-	p := planTokenAndKubeconfig(seen)
-	p.edge, p.access = e.planEdge(seen, gen.in.Pool), planAccess(seen, gen.in.Pool)
-	want := gen.userDataAnnotations(seen.md)
+func (e planner) planGeneration(seen *observed, target generation) (plan, error) {
+	planned := planTokenAndKubeconfig(seen)
+	planned.edge, planned.access = e.planEdge(seen, target.in.Pool), planAccess(seen, target.in.Pool)
+	want := target.userDataAnnotations(seen.md)
 	have := seen.objects
 	// A token that is valid for long enough is not a reason to write a document.
-	wantProvisioning := gen.withCurrentToken(seen, have.provisioning, want)
-	wantBootstrap := gen.withCurrentToken(seen, have.bootstrap, want)
+	wantProvisioning := target.withCurrentToken(seen, have.provisioning, want)
+	wantBootstrap := target.withCurrentToken(seen, have.bootstrap, want)
 
 	rec := recordOf(have.osc)
-	newOSC := have.osc == nil || mismatchedAnnotation(have.osc, rec) != "" || rec.Digests.Input != gen.input || have.osc.Annotations[api.AnnotationPoolUID] != want[api.AnnotationPoolUID]
+	newOSC := have.osc == nil || mismatchedAnnotation(have.osc, rec) != "" || rec.Digests.Input != target.input || have.osc.Annotations[api.AnnotationPoolUID] != want[api.AnnotationPoolUID]
 	newProvisioning, newBootstrap := isMissingOrOutdated(have.provisioning, wantProvisioning), isMissingOrOutdated(have.bootstrap, wantBootstrap)
 	if !newOSC {
-		p.serving = rec
-		p.oscMetadata = metadataPatch(have.osc.Annotations, configAnnotations(want))
+		planned.serving = rec
+		planned.oscMetadata = metadataPatch(have.osc.Annotations, configAnnotations(want))
 	}
 	if !newProvisioning {
-		p.provisioning.patch = metadataPatch(have.provisioning.Annotations, wantProvisioning)
+		planned.provisioning.patch = metadataPatch(have.provisioning.Annotations, wantProvisioning)
 	}
 	if !newBootstrap {
-		p.bootstrap.patch = metadataPatch(have.bootstrap.Annotations, wantBootstrap)
+		planned.bootstrap.patch = metadataPatch(have.bootstrap.Annotations, wantBootstrap)
 	}
-	p.nextRun = earliestNonZeroTime(p.access.NextRun, p.edge.renew, lineage.AnnotatedTime(wantProvisioning, api.AnnotationCredentialsRenewAt), lineage.AnnotatedTime(wantBootstrap, api.AnnotationCredentialsRenewAt))
-	p.settings = newSettings(e.namespace, gen.in)
-	p.inputs = &inputsPlan{key: render.ShortDigest(gen.input)}
-	if !gen.credentials.Empty() {
-		p.inputs.data = gen.hidden
+	planned.nextRun = earliestNonZeroTime(planned.access.NextRun, planned.edge.renew, lineage.AnnotatedTime(wantProvisioning, api.AnnotationCredentialsRenewAt), lineage.AnnotatedTime(wantBootstrap, api.AnnotationCredentialsRenewAt))
+	planned.settings = newSettings(e.namespace, target.in)
+	planned.inputs = &inputsPlan{key: render.ShortDigest(target.input)}
+	if !target.credentials.Empty() {
+		planned.inputs.data = target.hidden
 	}
-	p.drifted, p.restoresConfig = detectDrift(seen, gen, p)
+	planned.drifted, planned.restoresConfig = detectDrift(seen, target, planned)
 	anew := newOSC || newProvisioning || newBootstrap
 	// A token costs requests, so it is requested only if a document is written.
-	if (anew || p.edge.lacksToken) && gen.nodeToken.Value == "" {
-		return plan{lacks: lacksNodeToken, readable: readableSecrets(seen.md, gen.in.Pool)}, nil
+	if (anew || planned.edge.lacksToken) && target.nodeToken.Value == "" {
+		return plan{lacks: lacksNodeToken, readable: readableSecrets(seen.md, target.in.Pool)}, nil
 	}
 	if !anew {
-		return p, nil
+		return planned, nil
 	}
 
-	out, err := e.engine.Render(gen.in)
+	out, err := e.engine.Render(target.in)
 	if err != nil {
 		return plan{}, err
 	}
@@ -238,44 +238,44 @@ func (e planner) planGeneration(seen *observed, gen generation) (plan, error) {
 		if err != nil {
 			return plan{}, err
 		}
-		p.osc = newConfig(seen.md, e.namespace, out, want, record)
+		planned.osc = newConfig(seen.md, e.namespace, out, want, record)
 		if have.osc != nil {
-			p.osc.Annotations[api.AnnotationReplaces] = string(have.osc.UID)
+			planned.osc.Annotations[api.AnnotationReplaces] = string(have.osc.UID)
 		}
 		if seen.cutOff { // no machine had the present configuration
-			p.osc.Annotations[api.AnnotationReplaces] = have.osc.Annotations[api.AnnotationReplaces]
+			planned.osc.Annotations[api.AnnotationReplaces] = have.osc.Annotations[api.AnnotationReplaces]
 		}
-		p.serving = out.Record
+		planned.serving = out.Record
 		// An edited record proves nothing, so it is neither archived nor reported as replaced.
 		if have.osc != nil && mismatchedAnnotation(have.osc, rec) == "" && !seen.unserved {
-			p.replaced = rec
+			planned.replaced = rec
 		}
 	}
-	if err := checkObjectSizes(out, p.osc); err != nil {
+	if err := checkObjectSizes(out, planned.osc); err != nil {
 		return plan{}, err
 	}
 	if newProvisioning {
-		p.provisioning.write = userDataSecret(namesOf(seen.md).Provisioning, have.provisioning, out.Provisioning, want)
+		planned.provisioning.write = userDataSecret(namesOf(seen.md).Provisioning, have.provisioning, out.Provisioning, want)
 	}
 	if newBootstrap {
-		p.bootstrap.write = userDataSecret(namesOf(seen.md).Bootstrap, have.bootstrap, out.Bootstrap, want)
-		p.bootstrap.write.Annotations[api.AnnotationUserDataBytes] = strconv.Itoa(gen.in.Pool.UserDataSize(out.Bootstrap))
+		planned.bootstrap.write = userDataSecret(namesOf(seen.md).Bootstrap, have.bootstrap, out.Bootstrap, want)
+		planned.bootstrap.write.Annotations[api.AnnotationUserDataBytes] = strconv.Itoa(target.in.Pool.UserDataSize(out.Bootstrap))
 	}
-	return p, nil
+	return planned, nil
 }
 
 // planTokenAndKubeconfig plans what every pool needs with any profile: the bootstrap token and the
 // kubeconfig that carries it.
 func planTokenAndKubeconfig(seen *observed) plan {
-	p := plan{storeKey: !seen.keyStored, bootstrapToken: seen.bootstrapToken, expires: seen.bootstrapToken.Expires, poll: seen.poll}
+	planned := plan{storeKey: !seen.keyStored, bootstrapToken: seen.bootstrapToken, expires: seen.bootstrapToken.Expires, poll: seen.poll}
 	data := map[string][]byte{api.KubeconfigKey: []byte(seen.kubeconfig)}
 	have, digest := seen.objects.kubeconfig, dataDigest([]byte(seen.kubeconfig))
 	if have == nil || len(have.Data) != 1 || digestIn(have, api.KubeconfigKey) != digest || ownerOf(have) != poolKey(seen.md) {
-		p.kubeconfig = nextSecret(namesOf(seen.md).Kubeconfig, have, map[string]string{
+		planned.kubeconfig = nextSecret(namesOf(seen.md).Kubeconfig, have, map[string]string{
 			api.AnnotationPool: poolKey(seen.md), api.AnnotationPoolUID: string(seen.md.UID), api.AnnotationDataDigest: digest,
 		}, data)
 	}
-	return p
+	return planned
 }
 
 // planAccess compares what lets the pool's token read the pool's Secrets with what
@@ -304,18 +304,18 @@ func readableSecrets(md *cluster.MachineDeployment, pool render.Pool) []string {
 }
 
 // digestGeneration digests an input.
-func digestGeneration(seen *observed, in render.Input, revision string) (generation, error) {
-	credentials := in.Credentials()
-	gen := generation{in: in, input: in.InputDigest(), revision: revision, credentials: credentials, nodeToken: seen.nodeToken}
+func digestGeneration(seen *observed, input render.Input, revision string) (generation, error) {
+	credentials := input.Credentials()
+	digested := generation{in: input, input: input.InputDigest(), revision: revision, credentials: credentials, nodeToken: seen.nodeToken}
 	hidden, err := json.Marshal(credentials)
 	if err != nil {
-		return gen, fmt.Errorf("encoding credentials: %w", err)
+		return digested, fmt.Errorf("encoding credentials: %w", err)
 	}
-	gen.hidden = hidden
-	ca := in.Settings.KubernetesCACert + string(seen.endpoint.Cluster.CertificateAuthorityData)
-	gen.credentialsDigest = keyedDigest(seen.key, hidden, []byte(in.Cluster.Server), []byte(ca))
-	gen.tokensDigest = gen.digestWith(seen.key, gen.nodeToken)
-	return gen, nil
+	digested.hidden = hidden
+	ca := input.Settings.KubernetesCACert + string(seen.endpoint.Cluster.CertificateAuthorityData)
+	digested.credentialsDigest = keyedDigest(seen.key, hidden, []byte(input.Cluster.Server), []byte(ca))
+	digested.tokensDigest = digested.digestWith(seen.key, digested.nodeToken)
+	return digested, nil
 }
 
 // userDataAnnotations are those of the user-data Secrets, the document's digest aside.
@@ -400,12 +400,12 @@ const (
 // checkObjectSizes rejects documents and configurations that are larger than the API server can
 // store, before anything is deleted for them.
 func checkObjectSizes(out *render.Output, osc *osm.OperatingSystemConfig) error {
-	for _, d := range []struct {
+	for _, object := range []struct {
 		stage string
 		bytes int
 	}{{stageBootstrap, len(out.Bootstrap)}, {stageProvision, len(out.Provisioning)}} {
-		if d.bytes > maxDocumentBytes {
-			return fault.Reject("profile %q %s: the %s document has %d bytes, and a Secret holds %d: make its files smaller, or let the node fetch them", out.Record.Profile, out.Record.Version, d.stage, d.bytes, maxDocumentBytes)
+		if object.bytes > maxDocumentBytes {
+			return fault.Reject("profile %q %s: the %s document has %d bytes, and a Secret holds %d: make its files smaller, or let the node fetch them", out.Record.Profile, out.Record.Version, object.stage, object.bytes, maxDocumentBytes)
 		}
 	}
 	if osc == nil {
@@ -462,7 +462,7 @@ func userDataSecret(name string, have *corev1.Secret, document []byte, annotatio
 // nextSecret returns a new Secret, or the next state of the existing one: metadata that other clients
 // wrote is preserved, ours is replaced.
 func nextSecret(name string, have *corev1.Secret, annotations map[string]string, data map[string][]byte) *corev1.Secret {
-	s := &corev1.Secret{
+	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: api.NamespaceCloudInitSettings,
 			Labels: map[string]string{}, Annotations: map[string]string{},
@@ -471,14 +471,14 @@ func nextSecret(name string, have *corev1.Secret, annotations map[string]string,
 		Data: data,
 	}
 	if have != nil {
-		s.ResourceVersion, s.UID, s.Type, s.Finalizers = have.ResourceVersion, have.UID, have.Type, have.Finalizers
-		maps.Copy(s.Labels, have.Labels)
-		maps.Copy(s.Annotations, have.Annotations)
-		maps.DeleteFunc(s.Annotations, func(k, _ string) bool { return strings.HasPrefix(k, api.GroupVersion.Group+"/") })
+		secret.ResourceVersion, secret.UID, secret.Type, secret.Finalizers = have.ResourceVersion, have.UID, have.Type, have.Finalizers
+		maps.Copy(secret.Labels, have.Labels)
+		maps.Copy(secret.Annotations, have.Annotations)
+		maps.DeleteFunc(secret.Annotations, func(k, _ string) bool { return strings.HasPrefix(k, api.GroupVersion.Group+"/") })
 	}
-	s.Labels[api.LabelManagedBy] = api.FieldManager
-	maps.Copy(s.Annotations, annotations)
-	return s
+	secret.Labels[api.LabelManagedBy] = api.FieldManager
+	maps.Copy(secret.Annotations, annotations)
+	return secret
 }
 
 // newSettings returns the ConfigMap with the settings of a generation, without credentials. Their
@@ -540,12 +540,12 @@ func rejectedVersion(rejection error) string {
 
 // rejectionAnnotations are the annotations by which the configuration of a pool says that a newer
 // one is rejected; none if that is not so.
-func rejectionAnnotations(seen *observed, p plan) map[string]string {
-	if p.rejection == nil {
+func rejectionAnnotations(seen *observed, planned plan) map[string]string {
+	if planned.rejection == nil {
 		return nil
 	}
-	out := map[string]string{api.AnnotationRefused: rejectedMessage(p), api.AnnotationRefusedSince: lineage.FormatTime(seen.now)}
-	version := rejectedVersion(p.rejection)
+	out := map[string]string{api.AnnotationRefused: rejectedMessage(planned), api.AnnotationRefusedSince: lineage.FormatTime(seen.now)}
+	version := rejectedVersion(planned.rejection)
 	if version != "" {
 		out[api.AnnotationRefusedVersion] = version
 	}

@@ -26,12 +26,12 @@ func (e planner) planLastGood(seen *observed, rejection error) (plan, error) {
 	if seen.hasNothingToBootFrom() {
 		return plan{}, rejection
 	}
-	p, err := e.planFromRecord(seen, rejection)
+	planned, err := e.planFromRecord(seen, rejection)
 	if err != nil {
 		return e.planUnrenderable(seen, rejection, err), nil
 	}
-	p.rejection = rejection
-	return p, nil
+	planned.rejection = rejection
+	return planned, nil
 }
 
 // planFromRecord compares the existing objects with the generation from which they were made. An
@@ -45,55 +45,55 @@ func (e planner) planFromRecord(seen *observed, rejection error) (plan, error) {
 	if rejection == nil {
 		revision = revisionOf(seen)
 	}
-	gen, err := digestGeneration(seen, good.input, revision)
+	target, err := digestGeneration(seen, good.input, revision)
 	if err != nil {
 		return plan{}, err
 	}
-	return e.planGeneration(seen, gen)
+	return e.planGeneration(seen, target)
 }
 
 // planUnrenderable plans for documents that cannot be rendered again: they remain, and only a token
 // that is due is replaced.
 func (e planner) planUnrenderable(seen *observed, rejection, why error) plan {
 	rec := seen.lastGood.record
-	p := planTokenAndKubeconfig(seen)
+	planned := planTokenAndKubeconfig(seen)
 	if rec.Object != "" {
-		p.edge, p.access = e.planEdge(seen, rec.Pool), planAccess(seen, rec.Pool)
-		p.nextRun = earliestNonZeroTime(p.access.NextRun, p.edge.renew)
+		planned.edge, planned.access = e.planEdge(seen, rec.Pool), planAccess(seen, rec.Pool)
+		planned.nextRun = earliestNonZeroTime(planned.access.NextRun, planned.edge.renew)
 	}
-	if p.edge.lacksToken {
+	if planned.edge.lacksToken {
 		return plan{lacks: lacksNodeToken}
 	}
-	p.rejection, p.serving = rejection, rec
+	planned.rejection, planned.serving = rejection, rec
 	if rec.Object == "" {
-		p.serving = recordFromDocuments(seen.objects)
+		planned.serving = recordFromDocuments(seen.objects)
 	}
 	var readError *fault.ReadError
 	// A failed read can succeed in the next run; any other error lasts until a user acts.
 	if errors.As(why, &readError) {
-		p.readError = why
+		planned.readError = why
 	} else {
-		p.unrenewed = why
+		planned.unrenewed = why
 	}
-	return planTokenReplacement(seen, p)
+	return planTokenReplacement(seen, planned)
 }
 
 // planTokenReplacement plans to replace a token that is due in documents that cannot be rendered
 // again because their input is deleted. It finds the token by the claims that it contains, and only
 // if the document contains it verbatim: a profile that encodes the token has to be fixed before the
-// token expires. If it is not found, p.unrenewed names the Secret and the time; after a failed
-// read, p.unrenewed is nil and the next run tries again. If something is not observed yet, it
+// token expires. If it is not found, planned.unrenewed names the Secret and the time; after a failed
+// read, planned.unrenewed is nil and the next run tries again. If something is not observed yet, it
 // returns an empty plan that names it in lacks.
-func planTokenReplacement(seen *observed, p plan) plan {
-	for _, d := range []struct {
+func planTokenReplacement(seen *observed, planned plan) plan {
+	for _, document := range []struct {
 		have *corev1.Secret
 		into *secretPlan
-	}{{seen.objects.provisioning, &p.provisioning}, {seen.objects.bootstrap, &p.bootstrap}} {
-		if d.have == nil || lineage.AnnotatedTime(d.have.Annotations, api.AnnotationCredentialsExpireAt).IsZero() {
+	}{{seen.objects.provisioning, &planned.provisioning}, {seen.objects.bootstrap, &planned.bootstrap}} {
+		if document.have == nil || lineage.AnnotatedTime(document.have.Annotations, api.AnnotationCredentialsExpireAt).IsZero() {
 			continue // none, or one with the getter's token
 		}
-		if t, stays := seen.currentNodeToken(d.have); stays {
-			p.nextRun = earliestNonZeroTime(p.nextRun, t.Renew)
+		if current, isCurrent := seen.currentNodeToken(document.have); isCurrent {
+			planned.nextRun = earliestNonZeroTime(planned.nextRun, current.Renew)
 			continue
 		}
 		if seen.nodeToken.Value == "" {
@@ -102,18 +102,18 @@ func planTokenReplacement(seen *observed, p plan) plan {
 		if seen.documents == nil {
 			return plan{lacks: lacksDocuments}
 		}
-		write := withReplacedToken(seen, seen.documents[d.have.Name])
-		if write == nil && p.unrenewed == nil {
+		write := withReplacedToken(seen, seen.documents[document.have.Name])
+		if write == nil && planned.unrenewed == nil {
 			continue // it is tried again
 		}
 		if write == nil {
-			p.unrenewed = fmt.Errorf("%w; the token in Secret %s ends at %s", p.unrenewed, d.have.Name, d.have.Annotations[api.AnnotationCredentialsExpireAt])
+			planned.unrenewed = fmt.Errorf("%w; the token in Secret %s ends at %s", planned.unrenewed, document.have.Name, document.have.Annotations[api.AnnotationCredentialsExpireAt])
 			continue
 		}
-		d.into.write = write
-		p.nextRun = earliestNonZeroTime(p.nextRun, seen.nodeToken.Renew)
+		document.into.write = write
+		planned.nextRun = earliestNonZeroTime(planned.nextRun, seen.nodeToken.Renew)
 	}
-	return p
+	return planned
 }
 
 // withReplacedToken returns a document with another token, nil if the present one is not found in
@@ -143,34 +143,34 @@ func isSuspended(md *cluster.MachineDeployment) (bool, error) {
 
 // planSuspended plans to maintain what a pool has while it is suspended.
 func (e planner) planSuspended(seen *observed) (plan, error) {
-	p, err := e.planLastGood(seen, nil)
-	if err != nil || p.lacks != lacksNothing {
-		return p, err
+	planned, err := e.planLastGood(seen, nil)
+	if err != nil || planned.lacks != lacksNothing {
+		return planned, err
 	}
-	if p.unrenewed != nil {
-		p.rejection = fault.Reject("the pool is suspended by annotation %s, and what it has cannot be rendered again", api.AnnotationSuspend)
+	if planned.unrenewed != nil {
+		planned.rejection = fault.Reject("the pool is suspended by annotation %s, and what it has cannot be rendered again", api.AnnotationSuspend)
 	}
-	if p.unrenewed != nil || p.readError != nil {
-		followRevision(seen, &p)
+	if planned.unrenewed != nil || planned.readError != nil {
+		planRevisionAnnotations(seen, &planned)
 	}
-	return p, nil
+	return planned, nil
 }
 
-// followRevision lets documents with unchanged content follow the pool's revision.
-func followRevision(seen *observed, p *plan) {
+// planRevisionAnnotations lets documents with unchanged content follow the pool's revision.
+func planRevisionAnnotations(seen *observed, planned *plan) {
 	revision, have := revisionOf(seen), seen.objects
 	if have.osc != nil && have.osc.Annotations[api.AnnotationRevisionFor] != revision {
-		p.oscMetadata = map[string]string{api.AnnotationRevisionFor: revision}
+		planned.oscMetadata = map[string]string{api.AnnotationRevisionFor: revision}
 	}
-	for _, d := range []struct {
+	for _, document := range []struct {
 		have *corev1.Secret
 		into *secretPlan
-	}{{have.provisioning, &p.provisioning}, {have.bootstrap, &p.bootstrap}} {
+	}{{have.provisioning, &planned.provisioning}, {have.bootstrap, &planned.bootstrap}} {
 		switch {
-		case d.into.write != nil: // with another token
-			d.into.write.Annotations[api.AnnotationRevisionFor] = revision
-		case d.have != nil && d.have.Annotations[api.AnnotationRevisionFor] != revision:
-			d.into.patch = map[string]string{api.AnnotationRevisionFor: revision}
+		case document.into.write != nil: // with another token
+			document.into.write.Annotations[api.AnnotationRevisionFor] = revision
+		case document.have != nil && document.have.Annotations[api.AnnotationRevisionFor] != revision:
+			document.into.patch = map[string]string{api.AnnotationRevisionFor: revision}
 		}
 	}
 }
@@ -187,7 +187,7 @@ func (r reporter) reportSuspendedOrResumed(seen *observed) {
 	}
 	if !suspended {
 		if r.cache.get(md).suspended {
-			r.cache.update(md, func(m *cachedPool) { m.suspended = false })
+			r.cache.update(md, func(cached *cachedPool) { cached.suspended = false })
 			r.event(md, corev1.EventTypeNormal, api.EventConfigResumed, "the pool follows its profile again")
 		}
 		return
@@ -198,8 +198,8 @@ func (r reporter) reportSuspendedOrResumed(seen *observed) {
 	if r.cache.get(md).suspended {
 		return
 	}
-	r.cache.update(md, func(m *cachedPool) { m.suspended, m.reported = true, "" }) // what it cannot have does not matter now
+	r.cache.update(md, func(cached *cachedPool) { cached.suspended, cached.reported = true, "" }) // what it cannot have does not matter now
 	rec := recordOf(seen.objects.osc)
 	r.event(md, corev1.EventTypeNormal, api.EventConfigSuspended,
-		fmt.Sprintf("the configuration is frozen at profile %q %s%s; tokens, the CA and the revision follow. To resume, remove annotation %s", rec.Profile, rec.Version, atCommit(rec.Commit), api.AnnotationSuspend))
+		fmt.Sprintf("the configuration is frozen at profile %q %s%s; tokens, the CA and the revision follow. To resume, remove annotation %s", rec.Profile, rec.Version, formatAtCommit(rec.Commit), api.AnnotationSuspend))
 }

@@ -115,18 +115,18 @@ type rejectedGeneration struct {
 
 // cacheRejection caches that a plan could not be applied, and reports whether the next run maintains
 // the existing generation. It does nothing for a pool that has none.
-func (m *poolCache) cacheRejection(seen *observed, p plan, err error, now time.Time) bool {
+func (m *poolCache) cacheRejection(seen *observed, planned plan, err error, now time.Time) bool {
 	var rejection *fault.Rejection
-	if !p.wanted || p.osc == nil || p.restoresConfig || seen.objects.bootstrap == nil || !errors.As(err, &rejection) {
+	if !planned.wanted || planned.osc == nil || planned.restoresConfig || seen.objects.bootstrap == nil || !errors.As(err, &rejection) {
 		return false
 	}
-	input := p.serving.Digests.Input
-	m.update(seen.md, func(m *cachedPool) {
+	input := planned.serving.Digests.Input
+	m.update(seen.md, func(cached *cachedPool) {
 		wait := rejectedRetry
-		if m.rejected != nil && m.rejected.input == input {
-			wait = min(2*m.rejected.wait, rejectedRetryMax)
+		if cached.rejected != nil && cached.rejected.input == input {
+			wait = min(2*cached.rejected.wait, rejectedRetryMax)
 		}
-		m.rejected = &rejectedGeneration{input, rejection, wait, now.Add(wait)}
+		cached.rejected = &rejectedGeneration{input, rejection, wait, now.Add(wait)}
 	})
 	return true
 }

@@ -51,7 +51,7 @@ type Watches struct {
 // Setup registers the controller with the manager of the worker cluster. A pool runs again when its
 // profile, its profile's source, an object made for it, or the cluster's
 // endpoint, getter token or registry credentials change.
-func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) error {
+func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, watches Watches) error {
 	if err := Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -68,29 +68,29 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return r.watchClock(ctx, clockPoll, clockSet) })); err != nil {
 		return fmt.Errorf("setting up the watch of the clock: %w", err)
 	}
-	b := ctrl.NewControllerManagedBy(mgr).
+	controllerBuilder := ctrl.NewControllerManagedBy(mgr).
 		Named("pool").
 		For(&cluster.MachineDeployment{}, builder.WithPredicates(concerned, predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionStarted, waveChanged, r.Shard.MembershipChanged()))).
-		WatchesRawSource(source.Kind[client.Object](w.Management, &osm.OperatingSystemProfile{}, affected.profileObjectHandler())).
-		WatchesRawSource(source.Kind[client.Object](w.Management, &api.ProfileSource{}, affected.profileSourceHandler())).
-		WatchesRawSource(source.Kind[client.Object](w.Management, kubeclient.Metadata(kubeclient.ConfigKind), deletedRecordHandler{startOwner, &r.cache, &r.ownWrites}, predicate.Or[client.Object](
+		WatchesRawSource(source.Kind[client.Object](watches.Management, &osm.OperatingSystemProfile{}, affected.profileObjectHandler())).
+		WatchesRawSource(source.Kind[client.Object](watches.Management, &api.ProfileSource{}, affected.profileSourceHandler())).
+		WatchesRawSource(source.Kind[client.Object](watches.Management, kubeclient.Metadata(kubeclient.ConfigKind), deletedRecordHandler{startOwner, &r.cache, &r.ownWrites}, predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(affected.poolsUsingGetterToken)).
 		Watches(&corev1.Secret{}, startOwner).
 		Watches(&corev1.ServiceAccount{}, startOwner).
 		Watches(&rbacv1.Role{}, startOwner).
 		Watches(&rbacv1.RoleBinding{}, startOwner).
-		WatchesRawSource(source.Kind(w.ClusterInfo, &corev1.ConfigMap{}, handler.TypedEnqueueRequestsFromMapFunc(
+		WatchesRawSource(source.Kind(watches.ClusterInfo, &corev1.ConfigMap{}, handler.TypedEnqueueRequestsFromMapFunc(
 			func(ctx context.Context, _ *corev1.ConfigMap) []crreconcile.Request { return affected.allPools(ctx) }), endpointChanged)).
 		WatchesRawSource(source.Channel(clockSet, handler.EnqueueRequestsFromMapFunc(
 			func(ctx context.Context, _ client.Object) []crreconcile.Request { return affected.allPools(ctx) }))).
-		WithOptions(controller.Options{MaxConcurrentReconciles: w.Concurrency})
-	if w.Registry != nil {
-		b = b.WatchesRawSource(source.Kind(w.Registry, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(
+		WithOptions(controller.Options{MaxConcurrentReconciles: watches.Concurrency})
+	if watches.Registry != nil {
+		controllerBuilder = controllerBuilder.WatchesRawSource(source.Kind(watches.Registry, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(
 			func(ctx context.Context, _ *corev1.Secret) []crreconcile.Request { return affected.allPools(ctx) })))
 	}
-	return b.Complete(r)
+	return controllerBuilder.Complete(r)
 }
 
 // Index adds the field indexes by which this package lists objects of the worker cluster.
@@ -123,7 +123,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 		return fmt.Errorf("indexing bootstrap tokens: %w", err)
 	}
 	err = indexer.IndexField(ctx, &cluster.Machine{}, bootingIndex, func(obj client.Object) []string {
-		if m, ok := obj.(*cluster.Machine); ok && takeover.MayBoot(m) {
+		if machine, ok := obj.(*cluster.Machine); ok && takeover.MayBoot(machine) {
 			return []string{"true"}
 		}
 		return nil

@@ -54,9 +54,9 @@ func (r reader) selectOSMObjects(ctx context.Context, md *cluster.MachineDeploym
 			out = append(out, obj)
 		}
 	}
-	for _, s := range []*corev1.Secret{have.kubeconfig, have.edge} {
-		if s != nil && ownerOf(s) == "" && len(out) > 0 && !seen.shared(s) {
-			out = append(out, s)
+	for _, secret := range []*corev1.Secret{have.kubeconfig, have.edge} {
+		if secret != nil && ownerOf(secret) == "" && len(out) > 0 && !seen.shared(secret) {
+			out = append(out, secret)
 		}
 	}
 	return out, nil
@@ -65,34 +65,34 @@ func (r reader) selectOSMObjects(ctx context.Context, md *cluster.MachineDeploym
 // takeOver completes a plan that writes Secrets of OSM, which are immutable: equivalent documents
 // remain, and get our metadata only. The others are deleted and created, which waits until no
 // machine boots from them.
-func takeOver(seen *observed, p plan) plan {
+func takeOver(seen *observed, planned plan) plan {
 	changes := false
-	for _, s := range []struct {
+	for _, document := range []struct {
 		have *corev1.Secret
 		plan *secretPlan
-	}{{seen.objects.provisioning, &p.provisioning}, {seen.objects.bootstrap, &p.bootstrap}} {
-		if !takeover.Immutable(s.have) {
+	}{{seen.objects.provisioning, &planned.provisioning}, {seen.objects.bootstrap, &planned.bootstrap}} {
+		if !takeover.Immutable(document.have) {
 			continue
 		}
-		if s.plan.write == nil {
-			if hasStaleWait(s.have, p) && s.plan.patch == nil {
-				s.plan.patch = map[string]string{} // writeUserData removes the annotation
+		if document.plan.write == nil {
+			if hasStaleWait(document.have, planned) && document.plan.patch == nil {
+				document.plan.patch = map[string]string{} // writeUserData removes the annotation
 			}
 			continue
 		}
 		if seen.documents == nil {
 			return plan{lacks: lacksDocuments}
 		}
-		p.hasOSMDocument = true
-		for _, d := range preserveDocument(seen.documents[s.have.Name], s.plan) {
-			p.differs = append(p.differs, s.have.Name+": "+d)
+		planned.hasOSMDocument = true
+		for _, difference := range preserveDocument(seen.documents[document.have.Name], document.plan) {
+			planned.differs = append(planned.differs, document.have.Name+": "+difference)
 		}
-		changes = changes || s.plan.write != nil
+		changes = changes || document.plan.write != nil
 	}
 	if !changes {
-		return p
+		return planned
 	}
-	return postponeWhileBooting(seen, p)
+	return postponeWhileBooting(seen, planned)
 }
 
 // preserveDocument turns the replacement of an immutable Secret into a patch of its
@@ -110,29 +110,29 @@ func preserveDocument(live *corev1.Secret, p *secretPlan) []string {
 // postponeWhileBooting postpones a plan while a machine boots from a document that the plan
 // replaces, because the document is absent for a moment. Tokens do not wait, nor does a
 // provisioning document that is missing after an interrupted replacement.
-func postponeWhileBooting(seen *observed, p plan) plan {
+func postponeWhileBooting(seen *observed, planned plan) plan {
 	have := seen.objects
 	if have.bootstrap == nil {
-		return p // its machines have nothing to boot from now
+		return planned // its machines have nothing to boot from now
 	}
 	if seen.booting == nil {
 		return plan{lacks: lacksMachine}
 	}
 	if seen.booting.machine == "" {
-		return p
+		return planned
 	}
 	wait := planTokenAndKubeconfig(seen)
 	since := map[string]string{api.AnnotationWaitingSince: lineage.FormatTime(takeover.WaitingSince(seen.now, have.provisioning, have.bootstrap))}
-	for _, s := range []struct {
+	for _, document := range []struct {
 		have          *corev1.Secret
 		replace, wait *secretPlan
-	}{{have.provisioning, &p.provisioning, &wait.provisioning}, {have.bootstrap, &p.bootstrap, &wait.bootstrap}} {
-		if s.replace.write != nil && takeover.Immutable(s.have) {
-			s.wait.patch = metadataPatch(s.have.Annotations, since)
+	}{{have.provisioning, &planned.provisioning, &wait.provisioning}, {have.bootstrap, &planned.bootstrap, &wait.bootstrap}} {
+		if document.replace.write != nil && takeover.Immutable(document.have) {
+			document.wait.patch = metadataPatch(document.have.Annotations, since)
 		}
 	}
 	if have.provisioning == nil {
-		wait.access, wait.edge.write, wait.provisioning = p.access.RetainAll(), p.edge.write, p.provisioning
+		wait.access, wait.edge.write, wait.provisioning = planned.access.RetainAll(), planned.edge.write, planned.provisioning
 	}
 	wait.poll = earliestNonZero(wait.poll, bootPoll)
 	wait.rejection = &fault.Rejection{Reason: api.EventWaiting, Err: fmt.Errorf("machine %s is booting: the Secrets that another controller made are replaced once no machine boots, and at %s at the latest", seen.booting.machine, lineage.FormatTime(seen.booting.until))}
@@ -185,17 +185,17 @@ func (r reader) findBootingMachine(ctx context.Context, seen *observed) (name st
 		return "", until, fmt.Errorf("listing Machines: %w", err)
 	}
 	for i := range machines.Items {
-		m := &machines.Items[i]
-		end, booting := takeover.IsBooting(m, now)
-		if !booting || end.Before(until) || end.Equal(until) && m.Name > name {
+		machine := &machines.Items[i]
+		end, booting := takeover.IsBooting(machine, now)
+		if !booting || end.Before(until) || end.Equal(until) && machine.Name > name {
 			continue // always select the same of several created in one second: the message must not depend on the order
 		}
-		ours, err := r.ofRevision(ctx, m, md, revision)
+		ours, err := r.ofRevision(ctx, machine, md, revision)
 		if err != nil {
 			return "", until, err
 		}
 		if ours {
-			name, until = m.Name, end
+			name, until = machine.Name, end
 		}
 	}
 	if until.After(latest) {

@@ -49,11 +49,11 @@ func (w writer) access() access.Writer {
 
 // patchFinalizers patches the difference between two states, of exactly what was read.
 func (w writer) patchFinalizers(ctx context.Context, before, after *cluster.MachineDeployment) error {
-	of := func(finalizers []string) *cluster.MachineDeployment {
+	partial := func(finalizers []string) *cluster.MachineDeployment {
 		return &cluster.MachineDeployment{ObjectMeta: metav1.ObjectMeta{ResourceVersion: before.ResourceVersion, Finalizers: finalizers}}
 	}
 	// A merge patch replaces the whole list, to which another client can have added a finalizer.
-	body, err := client.MergeFromWithOptions(of(before.Finalizers), client.MergeFromWithOptimisticLock{}).Data(of(after.Finalizers))
+	body, err := client.MergeFromWithOptions(partial(before.Finalizers), client.MergeFromWithOptimisticLock{}).Data(partial(after.Finalizers))
 	if err != nil {
 		return fmt.Errorf("encoding the finalizers of MachineDeployment %s: %w", client.ObjectKeyFromObject(after), err)
 	}
@@ -124,29 +124,29 @@ func (w writer) createToken(ctx context.Context, md *cluster.MachineDeployment, 
 
 // storeInputCredentials adds the credentials of a generation to the pool's Secret. Those of the
 // generation before remain until the new one exists.
-func (w writer) storeInputCredentials(ctx context.Context, seen *observed, p *inputsPlan) error {
-	if p == nil || p.data == nil {
+func (w writer) storeInputCredentials(ctx context.Context, seen *observed, planned *inputsPlan) error {
+	if planned == nil || planned.data == nil {
 		return nil
 	}
 	have := seen.objects.inputs
-	data := map[string][]byte{p.key: p.data}
+	data := map[string][]byte{planned.key: planned.data}
 	if have == nil {
 		return w.writeSecret(ctx, nextSecret(namesOf(seen.md).Inputs, nil, map[string]string{
 			api.AnnotationPool: poolKey(seen.md), api.AnnotationPoolUID: string(seen.md.UID),
 		}, data))
 	}
-	if digestIn(have, p.key) == dataDigest(p.data) {
+	if digestIn(have, planned.key) == dataDigest(planned.data) {
 		return nil
 	}
 	return w.patch(ctx, have, map[string]any{"data": data})
 }
 
 // pruneInputCredentials removes credentials that no generation has any more.
-func (w writer) pruneInputCredentials(ctx context.Context, have *corev1.Secret, p *inputsPlan) error {
-	if p == nil || have == nil {
+func (w writer) pruneInputCredentials(ctx context.Context, have *corev1.Secret, planned *inputsPlan) error {
+	if planned == nil || have == nil {
 		return nil
 	}
-	if p.data == nil {
+	if planned.data == nil {
 		if err := client.IgnoreNotFound(w.clusterOf(have).Delete(ctx, have, client.Preconditions{UID: &have.UID})); err != nil {
 			return fmt.Errorf("deleting Secret %s: %w", client.ObjectKeyFromObject(have), err)
 		}
@@ -154,7 +154,7 @@ func (w writer) pruneInputCredentials(ctx context.Context, have *corev1.Secret, 
 	}
 	gone := map[string]any{}
 	for key := range have.Data {
-		if key != p.key {
+		if key != planned.key {
 			gone[key] = nil
 		}
 	}
@@ -174,24 +174,24 @@ func (w writer) patchAnnotations(ctx context.Context, obj client.Object, annotat
 }
 
 // writeUserData brings a user-data Secret to its planned state.
-func (w writer) writeUserData(ctx context.Context, seen *observed, have *corev1.Secret, p secretPlan) error {
+func (w writer) writeUserData(ctx context.Context, seen *observed, have *corev1.Secret, planned secretPlan) error {
 	switch {
-	case p.write != nil && takeover.Immutable(have):
-		return w.replaceSecret(ctx, seen, have, p.write)
-	case p.write != nil:
-		return w.writeSecret(ctx, p.write)
-	case p.patch != nil:
+	case planned.write != nil && takeover.Immutable(have):
+		return w.replaceSecret(ctx, seen, have, planned.write)
+	case planned.write != nil:
+		return w.writeSecret(ctx, planned.write)
+	case planned.patch != nil:
 		annotations := map[string]any{}
-		for k, v := range p.patch {
+		for k, v := range planned.patch {
 			annotations[k] = v
 		}
 		// The wait is over: the next one must not count from its beginning.
-		if _, waits := p.patch[api.AnnotationWaitingSince]; !waits && have.Annotations[api.AnnotationWaitingSince] != "" {
+		if _, waits := planned.patch[api.AnnotationWaitingSince]; !waits && have.Annotations[api.AnnotationWaitingSince] != "" {
 			annotations[api.AnnotationWaitingSince] = nil
 		}
 		metadata := map[string]any{"annotations": annotations}
-		if p.labels != nil {
-			metadata["labels"] = p.labels
+		if planned.labels != nil {
+			metadata["labels"] = planned.labels
 		}
 		return w.patch(ctx, have, map[string]any{"metadata": metadata})
 	}
@@ -210,8 +210,8 @@ func (w writer) replaceSecret(ctx context.Context, seen *observed, have, next *c
 	if err := w.checkNoMachineBooting(ctx, seen); err != nil {
 		return err
 	}
-	whole := context.WithoutCancel(ctx)
-	ctx, cancel := context.WithTimeout(whole, replaceTime)
+	uncanceled := context.WithoutCancel(ctx)
+	ctx, cancel := context.WithTimeout(uncanceled, replaceTime)
 	defer cancel()
 	key := client.ObjectKeyFromObject(have)
 	var old corev1.Secret
@@ -223,7 +223,7 @@ func (w writer) replaceSecret(ctx context.Context, seen *observed, have, next *c
 	var lost *absentError
 	// A Secret that another client created meanwhile remains.
 	if errors.As(err, &lost) && !apierrors.IsAlreadyExists(err) {
-		ctx, cancel := context.WithTimeout(whole, replaceTime) // the earlier deadline can have passed
+		ctx, cancel := context.WithTimeout(uncanceled, replaceTime) // the earlier deadline can have passed
 		defer cancel()
 		if again := w.worker.Create(ctx, back, client.FieldOwner(api.FieldManager)); again != nil && !apierrors.IsAlreadyExists(again) {
 			err = errors.Join(err, fmt.Errorf("putting the one before back: %w", again))
@@ -285,17 +285,17 @@ func asNewSecret(s *corev1.Secret) *corev1.Secret {
 
 // dependencyWrites returns the writes of objects that documents rely on: access, bootstrap token,
 // kubeconfig and edge script. They are independent of each other.
-func (w writer) dependencyWrites(ctx context.Context, seen *observed, p plan) []func() error {
+func (w writer) dependencyWrites(ctx context.Context, seen *observed, planned plan) []func() error {
 	writes := []func() error{
-		func() error { return w.access().Grant(ctx, p.access) },
+		func() error { return w.access().Grant(ctx, planned.access) },
 		seen.waitGranted,
 	}
-	if p.bootstrapToken.Create {
-		writes = append(writes, func() error { return w.createToken(ctx, seen.md, p.bootstrapToken) })
+	if planned.bootstrapToken.Create {
+		writes = append(writes, func() error { return w.createToken(ctx, seen.md, planned.bootstrapToken) })
 	}
-	for _, s := range []*corev1.Secret{p.kubeconfig, p.edge.write} {
-		if s != nil {
-			writes = append(writes, func() error { return w.writeSecret(ctx, s) })
+	for _, secret := range []*corev1.Secret{planned.kubeconfig, planned.edge.write} {
+		if secret != nil {
+			writes = append(writes, func() error { return w.writeSecret(ctx, secret) })
 		}
 	}
 	return writes

@@ -3,10 +3,8 @@ package receiver
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"log"
 	"net/http"
 	"slices"
 	"strings"
@@ -19,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	clientevents "k8s.io/client-go/tools/events"
-	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -101,35 +98,18 @@ func (l *Listener) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listening for webhooks: %w", err)
 	}
-	server := l.server(ctx)
 	if l.CertFile != "" {
-		watcher, err := certwatcher.New(l.CertFile, l.KeyFile)
-		if err != nil {
-			listener.Close()
+		if listener, err = listen.TLS(ctx, listener, l.CertFile, l.KeyFile); err != nil {
 			return fmt.Errorf("reading the certificate for webhooks: %w", err)
 		}
-		go func() {
-			if err := watcher.Start(ctx); err != nil {
-				ctrllog.FromContext(ctx).Error(err, "watching the certificate for webhooks; a renewed certificate is not used")
-			}
-		}()
-		listener = tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: watcher.GetCertificate})
 	}
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(listener) }()
-	select {
-	case err := <-done:
+	if err := listen.Serve(ctx, l.server(ctx), listener, stopTime); err != nil {
 		return fmt.Errorf("serving webhooks: %w", err)
-	case <-ctx.Done():
 	}
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
-	err = server.Shutdown(ending)
 	// Every request has its response by now, so nothing is added any more.
 	l.debouncer.stopAndFlush(ending)
-	if err != nil {
-		return fmt.Errorf("ending the server for webhooks: %w", err)
-	}
 	return nil
 }
 
@@ -141,17 +121,8 @@ func (l *Listener) server(ctx context.Context) *http.Server {
 		WriteTimeout:      writeTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeader,
-		ErrorLog:          log.New(debugLogWriter{ctx}, "", 0),
+		ErrorLog:          listen.ErrorLog(ctx, "serving webhooks"),
 	}
-}
-
-// debugLogWriter discards net/http's log messages, such as failed handshakes, which any client can
-// cause.
-type debugLogWriter struct{ ctx context.Context }
-
-func (q debugLogWriter) Write(b []byte) (int, error) {
-	ctrllog.FromContext(q.ctx).V(1).Info("serving webhooks", "message", string(b))
-	return len(b), nil
 }
 
 // ServeHTTP answers 202 to every authenticated request, whether it causes a
@@ -164,7 +135,7 @@ func (l *Listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serveRequest handles a request and returns the status of the response.
 func (l *Listener) serveRequest(w http.ResponseWriter, r *http.Request) int {
-	one, ok := l.sourceInPath(r.URL.Path)
+	one, ok := l.sourceInPathOrAll(r.URL.Path)
 	switch {
 	case !ok:
 		return http.StatusNotFound
@@ -237,9 +208,9 @@ func (l *Listener) requestReconciliations(ctx context.Context, one types.Namespa
 	return http.StatusAccepted
 }
 
-// sourceInPath returns the source that a request's path names, empty for Path itself. It reports
+// sourceInPathOrAll returns the source that a request's path names, empty for Path itself. It reports
 // false for other paths.
-func (l *Listener) sourceInPath(path string) (types.NamespacedName, bool) {
+func (l *Listener) sourceInPathOrAll(path string) (types.NamespacedName, bool) {
 	if path == Path {
 		return types.NamespacedName{}, true
 	}

@@ -155,7 +155,7 @@ func (r *Reconciler) decideRolloutsAndReplacements(ctx context.Context, seen *ob
 		}
 		out.rollouts, again = append(out.rollouts, next), waves.EarliestNonZero(again, wait)
 	}
-	excludeHeldPools(out.candidates, seen, out.rollouts)
+	excludePausedPools(out.candidates, seen, out.rollouts)
 	return out, again, nil
 }
 
@@ -180,9 +180,9 @@ func (r *Reconciler) decideRollout(ctx context.Context, seen *observed, entry ap
 	return next, wait, nil
 }
 
-// excludeHeldPools excludes pools with a held version from the replacement of machines, and those
+// excludePausedPools excludes pools with a paused version from the replacement of machines, and those
 // with a version that another one supersedes: it can have been held, and they get the other one.
-func excludeHeldPools(all []candidate, seen *observed, rollouts []api.RolloutStatus) {
+func excludePausedPools(all []candidate, seen *observed, rollouts []api.RolloutStatus) {
 	for i, c := range all {
 		version := seen.configs[keyOf(c.md)].version
 		for _, ro := range rollouts {

@@ -128,7 +128,7 @@ func (r *Reconciler) poolsFollowing(ctx context.Context, seen *observed, mds []c
 				p.Version = withRecordedObject(c, p.Version)
 			}
 			var err error
-			if p.Settled, err = r.isBootingFrom(ctx, md, c); err != nil {
+			if p.Settled, err = r.bootstrapSecretMatches(ctx, md, c); err != nil {
 				return nil, err
 			}
 		}
@@ -148,9 +148,9 @@ func withRecordedObject(c activeConfig, v api.RolloutVersion) api.RolloutVersion
 	return v
 }
 
-// isBootingFrom reports whether the machines of a pool boot from a configuration: the bootstrap
+// bootstrapSecretMatches reports whether the machines of a pool boot from a configuration: the bootstrap
 // document is the last one that is written.
-func (r *Reconciler) isBootingFrom(ctx context.Context, md *cluster.MachineDeployment, c activeConfig) (bool, error) {
+func (r *Reconciler) bootstrapSecretMatches(ctx context.Context, md *cluster.MachineDeployment, c activeConfig) (bool, error) {
 	var secret corev1.Secret
 	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: lineage.NamesOf(types.NamespacedName{Namespace: md.Namespace, Name: md.Name}).Bootstrap}
 	err := r.Worker.Get(ctx, key, &secret)
@@ -176,7 +176,7 @@ func (r *Reconciler) observeCandidates(ctx context.Context, seen *observed) ([]c
 		if have.digest != "" && !mustNotReplace(seen.source, md, have) {
 			// Until the Secrets have the documents of this configuration, a new machine would boot
 			// from those of the previous one.
-			written, err := r.isBootingFrom(ctx, md, have)
+			written, err := r.bootstrapSecretMatches(ctx, md, have)
 			if err != nil {
 				return nil, nil, err
 			}

@@ -14,8 +14,7 @@ import (
 
 const ubuntu = `{"cloudProvider":"aws","operatingSystem":"ubuntu","cloudProviderSpec":{"ofTomorrow":[{}]}}`
 
-// TestDefault is contract 10.1 on a real API server, which calls the webhook in this
-// process.
+// TestDefault sets the default profile on a real API server, which calls the webhook in this process.
 func TestDefault(t *testing.T) {
 	s := newSite(t)
 	r := s.start()

@@ -1,5 +1,5 @@
-// Package webhook has the admission webhooks of contract section 10, on the paths of the
-// contract, and the certificates that they are served with.
+// Package webhook has the admission webhooks of operating-system-manager, on its paths, one more for
+// pools, and the certificates that they are served with.
 //
 // Rules that CEL can express are not here: they are in the CustomResourceDefinitions and
 // in the policies of deploy/admission.yaml, which need no process. The webhooks set the

@@ -56,7 +56,7 @@ type Handlers struct {
 	DenyUnknownProfiles bool
 }
 
-// completePool sets the profile of a MachineDeployment that names none (contract 10.1), and the
+// completePool sets the profile of a MachineDeployment that names none, and the
 // finalizer of a new one, which saves the controller a request. The API server notes nobody as the
 // finalizer's owner, so later requests of Flux or Argo CD neither remove nor report it. It patches only
 // these, so that fields which our types do not know remain unchanged.
@@ -151,9 +151,8 @@ func isSameProfileRequest(a, b *cluster.MachineDeployment) bool {
 	return equality.Semantic.DeepEqual(a.Spec.Template.Spec.ProviderSpec, b.Spec.Template.Spec.ProviderSpec)
 }
 
-// validateProfile checks the contract's rule for the spec of a profile (10.2), as the
-// CustomResourceDefinition also does, and warns about templates that no pool could use.
-// Units are allowed for every operating system.
+// validateProfile rejects another spec with the same version, as the CustomResourceDefinition also
+// does, and warns about templates that no pool could use. Units are allowed for every operating system.
 func (h Handlers) validateProfile(_ context.Context, req admission.Request) admission.Response {
 	if done, ok := uncheckedResponse(req); ok {
 		return done
@@ -189,8 +188,8 @@ func namedAfter(object, version string) bool {
 	return strings.HasSuffix(object, "-"+strings.ReplaceAll(strings.ToLower(version), "+", "-"))
 }
 
-// validateConfigUnchanged checks the contract's rule for the spec of a configuration (10.3), as
-// the CustomResourceDefinition also does.
+// validateConfigUnchanged rejects another spec of a configuration, as the CustomResourceDefinition
+// also does.
 func (h Handlers) validateConfigUnchanged(_ context.Context, req admission.Request) admission.Response {
 	if done, ok := uncheckedResponse(req); ok || req.Operation == admissionv1.Create {
 		return done

@@ -66,8 +66,8 @@ func review(t testing.TB, h Handlers, path, version, operation string, object, o
 	return out
 }
 
-// TestReviews covers contract 10, except units outside Flatcar, which are allowed here:
-// for webhook configurations of operating-system-manager that lead here.
+// TestReviews has the answers of operating-system-manager, except for units outside Flatcar, which are
+// allowed here: for webhook configurations of operating-system-manager that lead here.
 func TestReviews(t *testing.T) {
 	profile := func(edits ...func(*osm.OperatingSystemProfile)) *osm.OperatingSystemProfile {
 		osp := profileObject("n", "osp-a")

@@ -21,7 +21,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/listen"
 )
 
-// Paths. All except the second are those of the contract (section 10).
+// Paths. All except the second are those of operating-system-manager.
 const (
 	PathDefault  = "/mutate-v1alpha1-machinedeployment"
 	PathValidate = "/validate-v1alpha1-machinedeployment"
@@ -98,17 +98,8 @@ func (s *boundedServer) Start(ctx context.Context) error {
 		Handler: s.WebhookMux(), BaseContext: func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: readTime, IdleTimeout: idleTime,
 	}
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(tls.NewListener(listener, s.tls)) }()
-	select {
-	case err := <-done:
+	if err := listen.Serve(ctx, server, tls.NewListener(listener, s.tls), stopTime); err != nil {
 		return fmt.Errorf("serving admission reviews: %w", err)
-	case <-ctx.Done():
-	}
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
-	defer cancel()
-	if server.Shutdown(ending) != nil {
-		_ = server.Close() // slower requests are interrupted
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 )
 
@@ -132,12 +133,9 @@ func named(name string) fields.Selector {
 }
 
 // addCache adds a cache for a few objects of a cluster by name, so that permission for these is
-// enough. The manager starts the cache, and does not wait for it.
+// enough. The manager does not wait for it.
 func addCache(mgr ctrl.Manager, in crcluster.Cluster, objects map[client.Object]cache.ByObject) (cache.Cache, error) {
-	c, err := cache.New(in.GetConfig(), cache.Options{Scheme: in.GetScheme(), Mapper: in.GetRESTMapper(), HTTPClient: in.GetHTTPClient(), ByObject: objects})
-	if err == nil {
-		err = mgr.Add(c)
-	}
+	c, err := kubeclient.AddCache(mgr, in, cache.Options{ByObject: objects})
 	if err != nil {
 		return nil, fmt.Errorf("preparing to watch the objects of the webhooks: %w", err)
 	}

@@ -102,13 +102,13 @@ func (w Window) shortestGap() time.Duration {
 // next returns the first start after an instant, zero if there is none within five years.
 func (w Window) next(after time.Time) time.Time {
 	local := after.In(w.zone)
-	wall := time.Date(local.Year(), local.Month(), local.Day(), local.Hour(), local.Minute(), local.Second(), local.Nanosecond(), time.UTC)
+	wallClock := time.Date(local.Year(), local.Month(), local.Day(), local.Hour(), local.Minute(), local.Second(), local.Nanosecond(), time.UTC)
 	for {
-		if wall = w.schedule.Next(wall); wall.IsZero() {
-			return wall
+		if wallClock = w.schedule.Next(wallClock); wallClock.IsZero() {
+			return wallClock
 		}
 		// A repeated hour has starts that have been already.
-		if at := w.firstInstant(wall); at.After(after) {
+		if at := w.firstInstant(wallClock); at.After(after) {
 			return at
 		}
 	}
@@ -117,8 +117,8 @@ func (w Window) next(after time.Time) time.Time {
 // firstInstant returns the first instant at which a clock in the zone shows a time of day or
 // a later one: the end of the gap for one that daylight saving skips, and the first of two
 // that it repeats.
-func (w Window) firstInstant(wall time.Time) time.Time {
-	from := wall.Add(-furthestAhead).In(w.zone)
+func (w Window) firstInstant(wallClock time.Time) time.Time {
+	from := wallClock.Add(-furthestAhead).In(w.zone)
 	for {
 		_, offset := from.Zone()
 		_, end := from.ZoneBounds()
@@ -126,7 +126,7 @@ func (w Window) firstInstant(wall time.Time) time.Time {
 			// On 31 December of a leap year time has an end of the period before that day.
 			end = from.Add(time.Minute)
 		}
-		at := wall.Add(-time.Duration(offset) * time.Second)
+		at := wallClock.Add(-time.Duration(offset) * time.Second)
 		if end.IsZero() || at.Before(end) {
 			if at.Before(from) {
 				at = from

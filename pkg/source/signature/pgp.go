@@ -82,7 +82,7 @@ func (k *Keys) verifyPGP(payload []byte, armored string, at Times) (Signature, *
 	if !known {
 		return Signature{}, wrong(OfUnknownKey, "it is signed with OpenPGP key %016X, which is not among the public keys", id)
 	}
-	var refused *Error
+	var rejection *Error
 	// Several keys can have the same id, because it has only 64 bits.
 	for _, key := range k.pgp {
 		if len(openpgp.EntityList{key.entity}.KeysById(id)) == 0 {
@@ -90,7 +90,7 @@ func (k *Keys) verifyPGP(payload []byte, armored string, at Times) (Signature, *
 		}
 		sig, err := key.verifyNowOrWhenMade(payload, data, at)
 		if err != nil {
-			refused = err
+			rejection = err
 			continue
 		}
 		s := Signature{Signer: key.fileAndIdentity(), Key: "openpgp " + key.fingerprint, Made: sig.CreationTime, names: []string{key.fingerprint}}
@@ -102,7 +102,7 @@ func (k *Keys) verifyPGP(payload []byte, armored string, at Times) (Signature, *
 		}
 		return s, nil
 	}
-	return Signature{}, refused
+	return Signature{}, rejection
 }
 
 // readPGPSignature returns the one signature packet and the id of its key.

@@ -185,13 +185,13 @@ func (k *Keys) verifySSH(payload []byte, armored string, at Times) (Signature, *
 	}
 	fingerprint := ssh.FingerprintSHA256(sig.PublicKey)
 	var found Signature
-	var refused *Error
+	var rejection *Error
 	for _, entry := range k.ssh {
 		if entry.fingerprint != fingerprint {
 			continue
 		}
 		if err := entry.checkNamespaceAndTimes(at); err != nil {
-			refused = err
+			rejection = err
 			continue
 		}
 		found.Ends = !entry.before.IsZero() && (found.Key == "" || found.Ends) // one line without an expiry date is enough
@@ -212,8 +212,8 @@ func (k *Keys) verifySSH(payload []byte, armored string, at Times) (Signature, *
 		found.Signer = signer
 	}
 	switch {
-	case found.Key == "" && refused != nil:
-		return Signature{}, refused
+	case found.Key == "" && rejection != nil:
+		return Signature{}, rejection
 	case found.Key == "":
 		return Signature{}, wrong(OfUnknownKey, "it is signed with SSH key %s, which is not among the public keys", fingerprint)
 	}

@@ -87,7 +87,7 @@ const poolFormat = "pool-%05d"
 
 func poolName(i int) string { return fmt.Sprintf(poolFormat, i) }
 
-// Names of the contract (section 2) in namespace cloud-init-settings.
+// Names of Secrets in namespace cloud-init-settings.
 func secretName(pool, stage string) string {
 	return pool + "-" + poolNamespace + "-" + stage + "-config"
 }

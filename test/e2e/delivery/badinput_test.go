@@ -112,8 +112,8 @@ func TestBadPools(t *testing.T) {
 		s.Event("elsewhere", api.EventProfileError, "nutanix", "supportedCloudProviders")
 	})
 	s.Run("a name that collides with another pool's (security.md 25)", func(t *testing.T) {
-		// Pool "x" of namespace "<pools>-y" and pool... the contract joins name and
-		// namespace with a dash, so "a-<p>" of "q" and "a" of "<p>-q" are the same.
+		// The name of an object joins the names of pool and namespace with a dash, so "a-<p>" of "q"
+		// and "a" of "<p>-q" are the same.
 		first := &machines.MachineDeployment{}
 		if err := s.Get(s.Pools, "bare", first); err != nil {
 			t.Fatal(err)

@@ -80,7 +80,7 @@ func TestMistakeInAProfileIsNamed(t *testing.T) {
 	s.Start(flags...)
 
 	place := "profiles/osp-web.yaml:" + strconv.Itoa(line+1)
-	s.says(o, status(commit, "failed: machines do not boot: "+place+", exit status 100"))
+	s.says(o, strings.Replace(status(commit, "failed: machines do not boot: "+place+", exit status 100"), " osm-gitops/", " osm-gitops-boots/", 1))
 	s.Event("web", api.EventBootFailing, place, commit)
 	for _, args := range [][]string{{"boots"}, {"trace", "machine/" + s.Pools + "/" + machine.Name}} {
 		code, out, errs := s.Runs(append(args, "--kubeconfig", s.Cluster.Kubeconfig)...)

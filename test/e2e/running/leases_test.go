@@ -100,8 +100,8 @@ func TestHolderIsReported(t *testing.T) {
 	}
 }
 
-// Both leases of the contract are required: while another program, such as the reference, holds
-// the lease of the worker cluster, nothing is written there. A replica that loses either lease
+// Both leases are required: while another program, such as operating-system-manager, holds the
+// lease of the worker cluster, nothing is written there. A replica that loses either lease
 // exits. When a replica exits, another takes over.
 func TestLeases(t *testing.T) {
 	t.Parallel()

@@ -17,9 +17,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/e2e"
 )
 
-// The controller takes over what the reference made for a pool (contract: sections 8.1
-// and 9.3), with the rights of deploy/rbac.yaml: documents of another content are
-// replaced, but not before the machine that boots from them has joined.
+// The controller takes over what operating-system-manager made for a pool, with the rights of deploy/rbac.yaml:
+// documents of another content are replaced, but not before the machine that boots from them has
+// joined.
 func TestTakeOver(t *testing.T) {
 	s := newSystem(t)
 	first := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})

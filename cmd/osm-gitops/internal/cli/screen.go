@@ -57,13 +57,13 @@ func (s *Screen) ShowProgress() {
 	}
 	go func() {
 		begun := time.Now()
-		tick := time.NewTicker(progressAfter)
-		defer tick.Stop()
+		ticker := time.NewTicker(progressAfter)
+		defer ticker.Stop()
 		for {
 			select {
 			case <-s.done:
 				return
-			case <-tick.C:
+			case <-ticker.C:
 				s.mu.Lock()
 				if !s.ended {
 					fmt.Fprintf(s.raw, "\rosm-gitops: working, %d s", int(time.Since(begun).Seconds()))

@@ -20,7 +20,7 @@ import (
 const maxInputBytes = 2 << 20 // 2 MiB
 
 // profileOf makes a profile of a file outside a known repository.
-func profileOf(doc profile.Document) render.Profile {
+func profileWithoutCommit(doc profile.Document) render.Profile {
 	return render.Profile{
 		Spec: doc.Spec, Object: doc.Name, Digest: doc.Digest,
 		Provenance: render.Provenance{Profile: doc.Name, Version: doc.Spec.Version},

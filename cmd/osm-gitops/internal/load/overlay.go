@@ -25,7 +25,7 @@ func (o Origin) fileProfile(ctx context.Context, requested string) (render.Profi
 		return render.Profile{}, err
 	}
 	doc, err := selectProfile(docs, o.Profile, requested)
-	return profileOf(doc), err
+	return profileWithoutCommit(doc), err
 }
 
 // FileProfiles returns all profiles in a file.

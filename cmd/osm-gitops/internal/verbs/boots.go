@@ -16,6 +16,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/verbs/session"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/fleet"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/fleet/bootcounts"
 )
 
 // bootsFlags are the flags of boots.
@@ -58,9 +59,9 @@ did not, and the commits between. "osm-gitops trace machine/NAME" shows the log 
 
 // bootsReport is what boots prints.
 type bootsReport struct {
-	Versions []*fleet.VersionBoots `json:"versions"`
+	Versions []*bootcounts.Version `json:"versions"`
 	// Regression is only for one pool.
-	Regression *fleet.BootRegression `json:"break,omitempty"`
+	Regression *bootcounts.Regression `json:"break,omitempty"`
 }
 
 // run prints how the versions of profiles boot, restricted by the flags, or with --show-kubectl the
@@ -84,7 +85,7 @@ func (f *bootsFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err != nil {
 		return session.AddRemedy(err)
 	}
-	unjoined, err := fleet.ListUnjoined(ctx, s.Worker, pageSize)
+	unjoined, err := bootcounts.ListUnjoined(ctx, s.Worker, pageSize)
 	if err != nil {
 		return session.AddRemedy(err)
 	}
@@ -92,11 +93,11 @@ func (f *bootsFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if f.pool != "" && model.Pools[f.pool] == nil {
 		return fmt.Errorf("there is no pool %s, and no record of one", f.pool)
 	}
-	report := bootsReport{Versions: model.CountBoots(unjoined, func(pool string) bool { return f.pool == "" || pool == f.pool })}
+	report := bootsReport{Versions: bootcounts.Count(model, unjoined, func(pool string) bool { return f.pool == "" || pool == f.pool })}
 	if f.pool != "" {
-		report.Regression = model.FindBootRegression(f.pool, report.Versions)
+		report.Regression = bootcounts.FindRegression(model, f.pool, report.Versions)
 	}
-	report.Versions = slices.DeleteFunc(report.Versions, func(b *fleet.VersionBoots) bool {
+	report.Versions = slices.DeleteFunc(report.Versions, func(b *bootcounts.Version) bool {
 		return (f.version != "" && b.Version != f.version) || !strings.HasPrefix(b.Commit, f.commit)
 	})
 	if f.output != "text" {

@@ -470,8 +470,10 @@ type rolloutRow struct {
 // rolloutRows lists the rollouts in the status of ProfileSources.
 func rolloutRows(ctx context.Context, s *session.Session, namespace string) (*listing, error) {
 	l := &listing{table: metav1.Table{ColumnDefinitions: parseColumns("Profile", "Version", "From", "Wave", "Pools", "State", "@Since", "Source", "+Message")}}
-	list := &api.ProfileSourceList{}
-	err := kubeclient.EachPage(ctx, s.Management, list, func() {
+	for list, err := range kubeclient.Pages(ctx, s.Management, &api.ProfileSourceList{}, client.InNamespace(namespace)) {
+		if err != nil {
+			return nil, err
+		}
 		for i := range list.Items {
 			ps := &list.Items[i]
 			for j := range ps.Status.Rollouts {
@@ -488,8 +490,8 @@ func rolloutRows(ctx context.Context, s *session.Session, namespace string) (*li
 					r.Profile, r.Version, from, r.Wave, fmt.Sprintf("%d/%d", r.Pools.Adopted, r.Pools.Total), state, r.Since.Time, ps.Name, r.Message)
 			}
 		}
-	}, client.InNamespace(namespace))
-	return l, err
+	}
+	return l, nil
 }
 
 // listedKinds are the kinds that get lists.

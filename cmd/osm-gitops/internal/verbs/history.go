@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -82,20 +83,20 @@ func readHistory(ctx context.Context, s *session.Session, of session.Ref, label 
 		o.Configs = []osm.OperatingSystemConfig{osc}
 	}
 	for _, l := range []struct {
-		list *metav1.PartialObjectMetadataList
+		kind schema.GroupVersionKind
 		by   client.MatchingLabels
 		into *[]metav1.ObjectMeta
 	}{
-		{kubeclient.MetadataList(appsv1.SchemeGroupVersion.WithKind("ControllerRevision")), client.MatchingLabels{api.LabelPool: label}, &o.Records},
-		{kubeclient.MetadataList(session.ProfileKind.GVK), client.MatchingLabels{api.LabelManagedBy: api.FieldManager}, &o.Profiles},
+		{appsv1.SchemeGroupVersion.WithKind("ControllerRevision"), client.MatchingLabels{api.LabelPool: label}, &o.Records},
+		{session.ProfileKind.GVK, client.MatchingLabels{api.LabelManagedBy: api.FieldManager}, &o.Profiles},
 	} {
-		err := kubeclient.EachPage(ctx, s.Management, l.list, func() {
-			for i := range l.list.Items {
-				*l.into = append(*l.into, l.list.Items[i].ObjectMeta)
+		for list, err := range kubeclient.Pages(ctx, s.Management, kubeclient.MetadataList(l.kind), client.InNamespace(s.ControllerNamespace), l.by) {
+			if err != nil {
+				return nil, session.AddRemedy(err)
 			}
-		}, client.InNamespace(s.ControllerNamespace), l.by)
-		if err != nil {
-			return nil, session.AddRemedy(err)
+			for i := range list.Items {
+				*l.into = append(*l.into, list.Items[i].ObjectMeta)
+			}
 		}
 	}
 	if all := fleet.NewModel(time.Now(), o).PeriodsOfPool(key.String()); len(all) > 0 {
@@ -108,9 +109,9 @@ func readHistory(ctx context.Context, s *session.Session, of session.Ref, label 
 	return nil, fmt.Errorf("%s has no configuration, and no record of one", of)
 }
 
-func historyTable(past []fleet.Period) *metav1.Table {
+func historyTable(periods []fleet.Period) *metav1.Table {
 	l := &listing{table: metav1.Table{ColumnDefinitions: parseColumns("Version", "Commit", "Author", "From", "Until", "Profile")}}
-	for _, c := range past {
+	for _, c := range periods {
 		until := "now"
 		if !c.Current {
 			until = c.Until.UTC().Format(time.RFC3339)

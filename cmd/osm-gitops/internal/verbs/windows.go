@@ -36,8 +36,11 @@ type windowRow struct {
 // windowRows lists the maintenance windows of ProfileSources, by the clock of this computer.
 func windowRows(ctx context.Context, s *session.Session, namespace string) (*listing, error) {
 	l := &listing{table: metav1.Table{ColumnDefinitions: parseColumns("Source", "Window", "Schedule", "Applies", "State", "Opens", "+Then", "+Message")}}
-	list, now := &api.ProfileSourceList{}, time.Now()
-	err := kubeclient.EachPage(ctx, s.Management, list, func() {
+	now := time.Now()
+	for list, err := range kubeclient.Pages(ctx, s.Management, &api.ProfileSourceList{}, client.InNamespace(namespace)) {
+		if err != nil {
+			return nil, err
+		}
 		for i := range list.Items {
 			ps := &list.Items[i]
 			for index, spec := range windows.Of(ps) {
@@ -60,6 +63,6 @@ func windowRows(ctx context.Context, s *session.Session, namespace string) (*lis
 					ps.Name, index, windows.Summarize(spec), strings.Join(spec.Applies, ","), state, next[0], strings.Join(slices.DeleteFunc(next[1:], func(s string) bool { return s == "" }), ", "), row.Message)
 			}
 		}
-	}, client.InNamespace(namespace))
-	return l, err
+	}
+	return l, nil
 }

@@ -167,15 +167,28 @@ type MachineBootStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	Profile string `json:"profile,omitempty"`
+	// ProfileNamespace is that of the profile, if it is not the controller's.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	ProfileNamespace string `json:"profileNamespace,omitempty"`
 	// Version of the profile.
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	Version string `json:"version,omitempty"`
+	// SelectedBy is the commit that made this version current.
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	SelectedBy string `json:"selectedBy,omitempty"`
 	// Since is when the controller first read a report of this machine, boot and stage.
 	Since metav1.Time `json:"since"`
 	// Cause of the last failure. It remains after the stage has succeeded.
 	// +optional
 	Cause *BootCause `json:"cause,omitempty"`
+	// Journaled is the id of the audit log entry about the cause, if the controller writes an audit
+	// log. It is another one, or absent, until the entry is stored.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Journaled string `json:"journaled,omitempty"`
 }
 
 // BootCause says which command of which file failed.

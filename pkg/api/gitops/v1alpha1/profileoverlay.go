@@ -12,6 +12,7 @@ const KindProfileOverlay = "ProfileOverlay"
 // repository, next to OperatingSystemProfiles, and never in a cluster: the result is an
 // OperatingSystemProfile of its own, complete and immutable, which does not change when
 // the base has a newer version.
+// +kubebuilder:object:generate=false
 type ProfileOverlay struct {
 	// APIVersion is "gitops.k8c.io/v1alpha1".
 	// +kubebuilder:validation:Enum=gitops.k8c.io/v1alpha1
@@ -26,6 +27,7 @@ type ProfileOverlay struct {
 }
 
 // ProfileOverlayMetadata names the profile that results from an overlay.
+// +kubebuilder:object:generate=false
 type ProfileOverlayMetadata struct {
 	// Name of the profile, which pools request.
 	// +kubebuilder:validation:MinLength=1
@@ -44,6 +46,7 @@ type ProfileOverlayMetadata struct {
 
 // ProfileOverlaySpec has the differences of a profile from its base. Fields that are not
 // set are those of the base.
+// +kubebuilder:object:generate=false
 type ProfileOverlaySpec struct {
 	// Version of the resulting profile, such as "v1.2.3". It identifies the content: set
 	// a new version if the patches or the base change.
@@ -72,6 +75,7 @@ type ProfileOverlaySpec struct {
 }
 
 // ProfileOverlayBase names one version of a profile or of another overlay.
+// +kubebuilder:object:generate=false
 type ProfileOverlayBase struct {
 	// Profile is its name.
 	// +kubebuilder:validation:MinLength=1
@@ -92,6 +96,7 @@ type ProfileOverlayBase struct {
 }
 
 // StagePatches patches one stage of a profile.
+// +kubebuilder:object:generate=false
 type StagePatches struct {
 	// Files are identified by their path on the node.
 	// +optional
@@ -112,6 +117,7 @@ type StagePatches struct {
 }
 
 // ContainerRuntimePatches patches one container runtime of a stage.
+// +kubebuilder:object:generate=false
 type ContainerRuntimePatches struct {
 	// Name of the container runtime; the base has it.
 	Name osm.ContainerRuntime `json:"name"`
@@ -124,6 +130,7 @@ type ContainerRuntimePatches struct {
 }
 
 // FilePatches patches a list of files.
+// +kubebuilder:object:generate=false
 type FilePatches struct {
 	// Add puts files after those of the base, which must not have them.
 	// +optional
@@ -137,6 +144,7 @@ type FilePatches struct {
 }
 
 // FileReplacement changes one file of the base. What it does not name stays.
+// +kubebuilder:object:generate=false
 type FileReplacement struct {
 	// Path on the node; the base has it.
 	Path string `json:"path"`
@@ -150,6 +158,7 @@ type FileReplacement struct {
 }
 
 // UnitPatches patches a list of systemd units.
+// +kubebuilder:object:generate=false
 type UnitPatches struct {
 	// Add puts units after those of the base, which must not have them.
 	// +optional
@@ -164,6 +173,7 @@ type UnitPatches struct {
 }
 
 // TemplatePatches patches named templates.
+// +kubebuilder:object:generate=false
 type TemplatePatches struct {
 	// Add brings templates that the base does not have.
 	// +optional
@@ -177,6 +187,7 @@ type TemplatePatches struct {
 }
 
 // ModulePatches patches the cloud-init modules of a stage.
+// +kubebuilder:object:generate=false
 type ModulePatches struct {
 	// Add brings modules that the base does not have.
 	// +optional
@@ -197,6 +208,7 @@ type ModulePatches struct {
 type ModuleKey string
 
 // ModuleCommands are the cloud-init modules that are lists of commands.
+// +kubebuilder:object:generate=false
 type ModuleCommands struct {
 	// BootCMD are run after the base's.
 	// +optional
@@ -207,6 +219,7 @@ type ModuleCommands struct {
 }
 
 // CloudProviderPatches patches the list of cloud providers.
+// +kubebuilder:object:generate=false
 type CloudProviderPatches struct {
 	// Add puts providers after those of the base, which must not have them.
 	// +optional

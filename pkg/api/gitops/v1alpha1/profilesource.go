@@ -288,6 +288,11 @@ type ProfileSourceStatus struct {
 	// signature or a rewritten history. It is removed once a revision is applied.
 	// +optional
 	HeldRevision string `json:"heldRevision,omitempty"`
+	// FailedCommits are those whose status at the Git host is a failure because machines do not boot.
+	// +kubebuilder:validation:MaxItems=20
+	// +listType=atomic
+	// +optional
+	FailedCommits []string `json:"failedCommits,omitempty"`
 	// LastLook is a time at which the source was read, successfully or not. It is written
 	// along with any other change of the status, and otherwise after five intervals, but
 	// at least ten minutes. The latest read can be later than this time by as much.
@@ -381,15 +386,15 @@ func (s *ProfileSource) SetConditions(c []metav1.Condition) { s.Status.Condition
 // GetInterval returns the time between two reconciliations of the source.
 func (s *ProfileSource) GetInterval() metav1.Duration { return s.Spec.Interval }
 
-// minNoted and notedIntervals limit how often a reconciliation that changes nothing is
+// minLastLookWrite and lastLookWriteIntervals limit how often a reconciliation that changes nothing is
 // recorded in the status: each record is a write that nothing reads.
 const (
-	minNoted       = 10 * time.Minute
-	notedIntervals = 5
+	minLastLookWrite       = 10 * time.Minute
+	lastLookWriteIntervals = 5
 )
 
 // LastLookWriteInterval is the time after which status.lastLook is written again. If lastLook is
 // older than twice this time, no controller reconciles the source.
 func (s *ProfileSource) LastLookWriteInterval() time.Duration {
-	return max(minNoted, notedIntervals*s.Spec.Interval.Duration)
+	return max(minLastLookWrite, lastLookWriteIntervals*s.Spec.Interval.Duration)
 }

@@ -211,6 +211,7 @@ type OSCConfig struct {
 // ConfigDigests are the digests of one generation, each "v1:sha256:" and 64 hex digits.
 // They are taken over outputs with placeholders, so anyone with the repository can
 // compute them again.
+// +kubebuilder:object:generate=false
 type ConfigDigests struct {
 	// Input is taken over everything that rendering read, before rendering.
 	Input string `json:"input"`

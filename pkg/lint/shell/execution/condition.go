@@ -24,8 +24,8 @@ func SetExitStatuses(yes, no []*State) []*State {
 }
 
 // SplitByCondition returns a state on the side of its result, or a copy on both sides if it is unknown.
-func SplitByCondition(w *State, holds Status) (yes, no []*State) {
-	switch holds {
+func SplitByCondition(w *State, result Status) (yes, no []*State) {
+	switch result {
 	case Succeeded:
 		return []*State{w.Clone()}, nil
 	case Failed:
@@ -37,9 +37,9 @@ func SplitByCondition(w *State, holds Status) (yes, no []*State) {
 // SplitByMatch returns the states in which a value matches a pattern, and those in which it does
 // not. In the former, an unknown value gets the other's text.
 func SplitByMatch(w *State, value, pattern string) (yes, no []*State) {
-	holds := MatchPattern(value, pattern)
-	yes, no = SplitByCondition(w, holds)
-	if holds == Unknown {
+	matched := MatchPattern(value, pattern)
+	yes, no = SplitByCondition(w, matched)
+	if matched == Unknown {
 		plain := strings.ReplaceAll(pattern, `\`, "")
 		switch {
 		case shell.IsUnknown(value) && !shell.HasUnknown(pattern) && !strings.ContainsAny(plain, "*?["):

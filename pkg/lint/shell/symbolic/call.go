@@ -259,7 +259,8 @@ func (k *Walker) printf(w *execution.State, args []string) {
 	}
 	rest := args[1:]
 	for {
-		text, n, err := expand.Format(nil, args[0], rest)
+		// Not nil: all calls with nil share one buffer, also those of other goroutines.
+		text, n, err := expand.Format(&expand.Config{}, args[0], rest)
 		if err != nil {
 			w.Print(shell.UnknownText("printf"))
 			return

@@ -51,12 +51,12 @@ func (k *Walker) binaryTest(w *execution.State, x *syntax.BinaryTest) (yes, no [
 		}
 		return yes, failed
 	case syntax.OrTest:
-		holds, right := k.evaluateTest(w, x.X)
+		succeeded, right := k.evaluateTest(w, x.X)
 		for _, w := range right {
 			y, n := k.evaluateTest(w, x.Y)
-			holds, no = append(holds, y...), append(no, n...)
+			succeeded, no = append(succeeded, y...), append(no, n...)
 		}
-		return holds, no
+		return succeeded, no
 	}
 	left, ok1 := x.X.(*syntax.Word)
 	right, ok2 := x.Y.(*syntax.Word)
@@ -87,9 +87,9 @@ func (k *Walker) binaryTest(w *execution.State, x *syntax.BinaryTest) (yes, no [
 	return yes, no
 }
 
-func (k *Walker) textTest(w *execution.State, word *syntax.Word, holds func(string) execution.Status) (yes, no []*execution.State) {
+func (k *Walker) textTest(w *execution.State, word *syntax.Word, evaluate func(string) execution.Status) (yes, no []*execution.State) {
 	for _, e := range k.expandText(w, word) {
-		y, n := execution.SplitByCondition(e.State, holds(e.fields[0]))
+		y, n := execution.SplitByCondition(e.State, evaluate(e.fields[0]))
 		yes, no = append(yes, y...), append(no, n...)
 	}
 	return yes, no

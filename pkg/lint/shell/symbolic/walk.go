@@ -265,10 +265,10 @@ func (k *Walker) caseClause(c *syntax.CaseClause, w *execution.State) []*executi
 			if rest == nil {
 				break
 			}
-			var taken *execution.State
-			taken, rest = k.caseItem(rest, e.fields[0], item)
-			if taken != nil {
-				out = append(out, k.exec(item.Stmts, []*execution.State{taken})...)
+			var matched *execution.State
+			matched, rest = k.caseItem(rest, e.fields[0], item)
+			if matched != nil {
+				out = append(out, k.exec(item.Stmts, []*execution.State{matched})...)
 			}
 		}
 		if rest != nil {
@@ -280,22 +280,22 @@ func (k *Walker) caseClause(c *syntax.CaseClause, w *execution.State) []*executi
 
 // caseItem returns the state in which an item matches and the one in which it does not; nil
 // if that is impossible.
-func (k *Walker) caseItem(w *execution.State, value string, item *syntax.CaseItem) (taken, rest *execution.State) {
+func (k *Walker) caseItem(w *execution.State, value string, item *syntax.CaseItem) (matched, rest *execution.State) {
 	for _, p := range item.Patterns {
 		for _, e := range k.pattern(w, p) {
 			switch execution.MatchPattern(value, e.fields[0]) {
 			case execution.Succeeded:
 				return w, nil
 			case execution.Unknown:
-				taken = w.Clone()
+				matched = w.Clone()
 				// With several patterns it is unknown which one matched.
 				if text := e.fields[0]; shell.IsUnknown(value) && len(item.Patterns) == 1 && !strings.ContainsAny(text, `*?[\`) && !shell.HasUnknown(text) {
-					taken.ReplaceUnknownInVariables(value, text)
+					matched.ReplaceUnknownInVariables(value, text)
 				}
 			}
 		}
 	}
-	return taken, w
+	return matched, w
 }
 
 func (k *Walker) binary(c *syntax.BinaryCmd, w *execution.State) []*execution.State {

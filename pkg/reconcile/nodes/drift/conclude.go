@@ -125,7 +125,7 @@ func Describe(m *api.NodeMatch, named int) string {
 	case api.MatchStateNotSupported:
 		return "the configuration of the node does not make it report, or is not known"
 	case api.MatchStateNotReported:
-		return "the kubelet is Ready, but the node has not reported for more than a day: see the unit osm-gitops-match.timer on the node"
+		return "the kubelet is Ready, but the node has not reported for more than a day, or its report cannot be read: see the unit osm-gitops-match.timer on the node"
 	}
 	var parts []string
 	for _, d := range m.Differences[:min(named, len(m.Differences))] {

@@ -118,15 +118,15 @@ func isUnit(path string) bool {
 
 // only returns the report with the differences that match. The others are counted.
 func (r Report) only(match func(api.MatchDifference) bool) Report {
-	var kept []api.MatchDifference
+	var reported []api.MatchDifference
 	for _, d := range r.Differences {
 		if match(d) {
-			kept = append(kept, d)
+			reported = append(reported, d)
 		} else {
 			r.Others++
 		}
 	}
-	r.Differences = kept
+	r.Differences = reported
 	return r
 }
 

@@ -3,8 +3,12 @@ package observe
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -26,9 +31,9 @@ import (
 )
 
 const (
-	// maxManifests is the maximum number of cached manifests, of about 10 KiB; a cache that
-	// exceeds it is cleared.
-	maxManifests = 512
+	// maxManifestBytes bounds the memory of cached manifests, of about 10 KiB each: the nodes of a pool need
+	// up to forty.
+	maxManifestBytes = 64 << 20 // 64 MiB
 	// maxVersions is the number of generations, and of offered versions, whose content is
 	// compared with that of a node.
 	maxVersions = 20
@@ -46,21 +51,37 @@ var ErrNoManifest = errors.New("the configuration cannot be rendered again")
 
 // manifestCache caches the manifests of configurations by input digest.
 type manifestCache struct {
-	mu sync.Mutex
-	of map[string]cachedManifest
+	mu    sync.Mutex
+	of    *lru.Cache
+	bytes int
 }
 
-// cachedManifest is a manifest, nil for none, or why there is none until a time.
+// cachedManifest is a manifest, or why there is none until a time.
 type cachedManifest struct {
 	made  *manifest.Manifest
 	err   error
 	until time.Time
 }
 
+// size returns about how many bytes it needs.
+func (c cachedManifest) size() int {
+	n := 256
+	if c.made != nil {
+		for _, f := range c.made.Files {
+			n += 64 + len(f.Path) + len(f.Digest) + len(f.Owner)
+		}
+	}
+	return n
+}
+
 func (c *manifestCache) get(digest string) (cachedManifest, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	have, ok := c.of[digest]
+	if c.of == nil {
+		return cachedManifest{}, false
+	}
+	v, _ := c.of.Get(digest)
+	have, ok := v.(cachedManifest)
 	return have, ok && (have.err == nil || time.Now().Before(have.until))
 }
 
@@ -68,17 +89,27 @@ func (c *manifestCache) get(digest string) (cachedManifest, bool) {
 func (c *manifestCache) put(digest string, made *manifest.Manifest, err error) (*manifest.Manifest, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.of == nil || len(c.of) >= maxManifests {
-		c.of = map[string]cachedManifest{}
+	if err != nil && !errors.Is(err, ErrNoManifest) {
+		return nil, err
 	}
-	if err == nil || errors.Is(err, ErrNoManifest) {
-		c.of[digest] = cachedManifest{made, err, time.Now().Add(manifestRetry)}
+	if c.of == nil {
+		c.of = lru.NewWithEvictionFunc(0, func(_ lru.Key, v any) {
+			if gone, ok := v.(cachedManifest); ok {
+				c.bytes -= gone.size()
+			}
+		})
+	}
+	entry := cachedManifest{made, err, time.Now().Add(manifestRetry)}
+	c.of.Remove(digest)
+	c.of.Add(digest, entry)
+	for c.bytes += entry.size(); c.bytes > maxManifestBytes; {
+		c.of.RemoveOldest()
 	}
 	return made, err
 }
 
-// ManifestOf returns the manifest of nodes that were provisioned from a generation; nil if its
-// profile has none. The error can be ErrNoManifest.
+// ManifestOf returns the manifest of nodes that were provisioned from a generation. If its profile has
+// none, the result has no Config, and only the content of files. The error can be ErrNoManifest.
 func (r *Reader) ManifestOf(ctx context.Context, pool types.NamespacedName, g *lineage.Generation) (*manifest.Manifest, error) {
 	if have, ok := r.manifests.get(g.InputDigest); ok {
 		return have.made, have.err
@@ -109,6 +140,17 @@ func (r *Reader) inputOf(ctx context.Context, pool types.NamespacedName, g *line
 	if osp == nil {
 		return render.Input{}, ErrNoManifest
 	}
+	in, err := r.RebuildInput(ctx, rec, osp.Spec)
+	if err != nil {
+		return render.Input{}, err
+	}
+	in, _ = in.ReplaceSecrets()
+	return in, nil
+}
+
+// RebuildInput returns the input of a record, with tokens that say only that there are some: with
+// placeholders, rendering depends on nothing else. The error can be ErrNoManifest.
+func (r *Reader) RebuildInput(ctx context.Context, rec render.Record, spec osm.OperatingSystemProfileSpec) (render.Input, error) {
 	var settings corev1.ConfigMap
 	name := types.NamespacedName{Namespace: r.Namespace, Name: lineage.SettingsName(rec.SettingsDigest)}
 	if err := r.Management.Live.Get(ctx, name, &settings); apierrors.IsNotFound(err) {
@@ -116,13 +158,11 @@ func (r *Reader) inputOf(ctx context.Context, pool types.NamespacedName, g *line
 	} else if err != nil {
 		return render.Input{}, fmt.Errorf("reading ConfigMap %s: %w", name, err)
 	}
-	in, err := rec.RebuildInput(osp.Spec, rec.ObjectDigest, []byte(settings.Data[lineage.SettingsKey]))
+	in, err := rec.RebuildInput(spec, rec.ObjectDigest, []byte(settings.Data[lineage.SettingsKey]))
 	if err != nil { // the settings were edited
-		return render.Input{}, ErrNoManifest
+		return render.Input{}, fmt.Errorf("%w: %w", ErrNoManifest, err)
 	}
-	// With placeholders, rendering depends only on whether there are tokens.
-	in.Cluster.APIServerToken, in.Cluster.BootstrapToken = "-", "-"
-	in, _ = in.SplitSecrets()
+	in.Cluster.APIServerToken, in.Cluster.BootstrapToken = "token", "token"
 	return in, nil
 }
 
@@ -137,17 +177,38 @@ func (r *Reader) renderManifest(digest string, in render.Input) (*manifest.Manif
 	case err != nil:
 		return r.manifests.put(digest, nil, fmt.Errorf("%w: %w", ErrNoManifest, err))
 	case !ok:
-		return r.manifests.put(digest, nil, nil)
+		if made, err = r.contentOf(in); err != nil {
+			return r.manifests.put(digest, nil, ErrNoManifest)
+		}
 	}
 	return r.manifests.put(digest, &made, nil)
 }
 
+// contentOf returns the digests of the files that an input puts on a node. Those with credentials or a
+// machine's name are wrong: no node has them.
+func (r *Reader) contentOf(in render.Input) (manifest.Manifest, error) {
+	node, err := r.Engine.RenderNode(in)
+	if err != nil {
+		return manifest.Manifest{}, fmt.Errorf("rendering the files of a node: %w", err)
+	}
+	digests := map[string]string{}
+	for _, f := range slices.Concat(node.Bootstrap.Files, node.Provisioning.Files) {
+		sum := sha256.Sum256([]byte(f.Content))
+		digests[path.Clean(f.Path)] = hex.EncodeToString(sum[:])
+	}
+	var m manifest.Manifest
+	for _, at := range slices.Sorted(maps.Keys(digests)) {
+		m.Files = append(m.Files, manifest.File{Path: at, Digest: digests[at]})
+	}
+	return m, nil
+}
+
 // OtherVersions returns the versions that a file on a node of a generation can be from, newest
 // first: other generations of the pool, and versions of the profile that the pool could have. Those
-// without a manifest, and those that cannot be rendered, are left out.
-func (r *Reader) OtherVersions(ctx context.Context, pool types.NamespacedName, own *lineage.Generation, timeline lineage.Timeline) ([]drift.Version, error) {
+// that cannot be rendered are left out.
+func (r *Reader) OtherVersions(ctx context.Context, pool types.NamespacedName, current *lineage.Generation, timeline lineage.Timeline) ([]drift.Version, error) {
 	var out []drift.Version
-	seen := map[string]bool{own.InputDigest: true}
+	seen := map[string]bool{current.InputDigest: true}
 	add := func(version, commit string, m *manifest.Manifest, err error) error {
 		if err != nil && !errors.Is(err, ErrNoManifest) {
 			return err
@@ -175,18 +236,18 @@ func (r *Reader) OtherVersions(ctx context.Context, pool types.NamespacedName, o
 			return nil, err
 		}
 	}
-	in, err := r.inputOf(ctx, pool, own)
+	in, err := r.inputOf(ctx, pool, current)
 	if errors.Is(err, ErrNoManifest) {
 		return out, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	offered, err := r.offeredProfiles(ctx, own.Profile)
+	available, err := r.availableProfiles(ctx, current.Profile)
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range offered {
+	for _, p := range available {
 		in.Profile = p
 		digest := in.InputDigest()
 		if seen[digest] {
@@ -204,7 +265,7 @@ func (r *Reader) OtherVersions(ctx context.Context, pool types.NamespacedName, o
 }
 
 // offeredProfiles lists the newest versions of a profile of the controller's namespace.
-func (r *Reader) offeredProfiles(ctx context.Context, name string) ([]render.Profile, error) {
+func (r *Reader) availableProfiles(ctx context.Context, name string) ([]render.Profile, error) {
 	var list osm.OperatingSystemProfileList // belongs to the cache: do not modify it
 	if err := r.Management.List(ctx, &list, client.InNamespace(r.Namespace), client.MatchingLabels{api.LabelProfile: name}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the versions of profile %s: %w", name, err)

@@ -179,13 +179,13 @@ func (r *Reader) TimelineOf(ctx context.Context, pool types.NamespacedName, live
 	if err != nil {
 		return nil, fmt.Errorf("listing the archived records of pool %s: %w", key, err)
 	}
-	var own []metav1.PartialObjectMetadata
+	var references []metav1.PartialObjectMetadata
 	for _, obj := range records.Items {
 		if obj.Annotations[api.AnnotationPool] == key {
-			own = append(own, obj)
+			references = append(references, obj)
 		}
 	}
-	return r.timelines.getOrBuild(key, osc, own), nil
+	return r.timelines.getOrBuild(key, osc, references), nil
 }
 
 // configOf reads the metadata of the OperatingSystemConfig of a pool, which includes its

@@ -126,8 +126,8 @@ const refusalRetry = 10 * time.Minute
 // then get Roles without that rule, until one is accepted.
 type ReportRefusal struct{ until atomic.Int64 } // in nanoseconds since 1970
 
-// Refused reports whether a Role was rejected recently.
-func (r *ReportRefusal) Refused(now time.Time) bool { return now.UnixNano() < r.until.Load() }
+// IsActive reports whether a Role was rejected recently.
+func (r *ReportRefusal) IsActive(now time.Time) bool { return now.UnixNano() < r.until.Load() }
 
 // RetainAll returns the plan without what it retires.
 func (p Plan) RetainAll() Plan {
@@ -139,10 +139,10 @@ func (p Plan) RetainAll() Plan {
 // the pool's BootReport unless reports is false. A Role that already has that permission retains it.
 // It does not create the account: see EnsureAccount.
 func (o Objects) PlanGrant(md *cluster.MachineDeployment, reports bool, secrets ...string) Plan {
-	var p Plan
+	var grant Plan
 	add := func(needed bool, c change) {
 		if needed {
-			p.grant = append(p.grant, c)
+			grant.grant = append(grant.grant, c)
 		}
 	}
 	meta := MetaOf(md)
@@ -184,7 +184,7 @@ func (o Objects) PlanGrant(md *cluster.MachineDeployment, reports bool, secrets 
 		add(!equality.Semantic.DeepEqual(o.Binding.Subjects, binding.Subjects) || !sameAnnotations(o.Binding, meta),
 			change{have: o.Binding, patch: map[string]any{"metadata": patchedMeta(meta), "subjects": binding.Subjects}})
 	}
-	return p
+	return grant
 }
 
 // PlanRetirement plans the deletion of a pool's objects after the last token that a document carried
@@ -192,31 +192,31 @@ func (o Objects) PlanGrant(md *cluster.MachineDeployment, reports bool, secrets 
 // documents until they are written without the token, and from the account afterwards.
 func (o Objects) PlanRetirement(md *cluster.MachineDeployment, now time.Time, documents ...*corev1.Secret) Plan {
 	pool := client.ObjectKeyFromObject(md).String()
-	p := Plan{retire: slices.DeleteFunc(o.All(), func(obj client.Object) bool { return lineage.PoolOf(obj) != pool })}
+	retirement := Plan{retire: slices.DeleteFunc(o.All(), func(obj client.Object) bool { return lineage.PoolOf(obj) != pool })}
 	// Tokens are invalid without their account, so the rest can be deleted now.
-	if len(p.retire) == 0 || o.Account == nil {
-		return p
+	if len(retirement.retire) == 0 || o.Account == nil {
+		return retirement
 	}
 	end := lineage.AnnotatedTime(o.Account.Annotations, api.AnnotationCredentialsExpireAt)
 	recorded := end
-	for _, s := range documents {
-		if s == nil {
+	for _, document := range documents {
+		if document == nil {
 			continue
 		}
-		if t := lineage.AnnotatedTime(s.Annotations, api.AnnotationCredentialsExpireAt); t.After(end) {
-			end = t
+		if expires := lineage.AnnotatedTime(document.Annotations, api.AnnotationCredentialsExpireAt); expires.After(end) {
+			end = expires
 		}
 	}
 	if !now.Before(end) {
-		return p
+		return retirement
 	}
-	p = Plan{NextRun: end}
+	retirement = Plan{NextRun: end}
 	if end.After(recorded) {
-		p.grant = []change{{have: o.Account, patch: map[string]any{"metadata": map[string]any{
+		retirement.grant = []change{{have: o.Account, patch: map[string]any{"metadata": map[string]any{
 			"annotations": map[string]any{api.AnnotationCredentialsExpireAt: lineage.FormatTime(end)},
 		}}}}
 	}
-	return p
+	return retirement
 }
 
 // MetaOf returns the metadata of all objects that have the Name of a pool. Annotations name the pool.

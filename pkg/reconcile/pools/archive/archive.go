@@ -55,8 +55,8 @@ func (a Archive) Store(ctx context.Context, osc *osm.OperatingSystemConfig, rec 
 	// This comes before the write, so that a failure in between starts a sweep as well.
 	a.State.Changed.Store(true)
 	for _, n := range lineage.RecordNames(pool, rec.Digests.Input) {
-		nameTaken, err := a.storeAs(ctx, n, osc, rec)
-		if err != nil || !nameTaken {
+		nameInUse, err := a.storeAs(ctx, n, osc, rec)
+		if err != nil || !nameInUse {
 			return err
 		}
 	}
@@ -65,7 +65,7 @@ func (a Archive) Store(ctx context.Context, osc *osm.OperatingSystemConfig, rec 
 }
 
 // storeAs archives under a name, or reports that another object has it.
-func (a Archive) storeAs(ctx context.Context, name string, osc *osm.OperatingSystemConfig, rec render.Record) (nameTaken bool, err error) {
+func (a Archive) storeAs(ctx context.Context, name string, osc *osm.OperatingSystemConfig, rec render.Record) (nameInUse bool, err error) {
 	interval := api.Interval{
 		From: osc.CreationTimestamp, Until: metav1.NewTime(a.Clock.Now()), UID: osc.UID,
 		Replaces: types.UID(osc.Annotations[api.AnnotationReplaces]),

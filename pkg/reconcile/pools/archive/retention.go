@@ -91,15 +91,15 @@ func (a Archive) DeleteExpired(ctx context.Context) (next time.Time, err error) 
 		return next, err
 	}
 	var old []archivedEntry
-	for pool, of := range entries {
+	for pool, records := range entries {
 		alive, err := a.isPoolActive(ctx, pool)
 		if err != nil {
 			return next, err
 		}
-		slices.SortFunc(of, func(x, y archivedEntry) int { // newest first
+		slices.SortFunc(records, func(x, y archivedEntry) int { // newest first
 			return cmp.Or(y.lastUsed.Compare(x.lastUsed), strings.Compare(x.name, y.name))
 		})
-		for i, e := range of {
+		for i, e := range records {
 			end := e.lastUsed.Add(a.Retention.Gone)
 			switch {
 			case i >= a.Retention.Limit, !alive && !a.Clock.Now().Before(end):
@@ -130,8 +130,11 @@ func (a Archive) DeleteExpired(ctx context.Context) (next time.Time, err error) 
 func (a Archive) archivedEntries(ctx context.Context) (map[string][]archivedEntry, error) {
 	out := map[string][]archivedEntry{}
 	settings := map[string]string{} // of many records they are the same
-	list := kubeclient.MetadataList(appsv1.SchemeGroupVersion.WithKind("ControllerRevision"))
-	err := kubeclient.EachPage(ctx, a.Live, list, func() {
+	empty := kubeclient.MetadataList(appsv1.SchemeGroupVersion.WithKind("ControllerRevision"))
+	for list, err := range kubeclient.Pages(ctx, a.Live, empty, client.InNamespace(a.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager}) {
+		if err != nil {
+			return nil, fmt.Errorf("listing archived records: %w", err)
+		}
 		for _, obj := range list.Items {
 			pool := lineage.PoolOf(&obj)
 			if pool == "" || obj.Annotations[api.AnnotationInputDigest] == "" {
@@ -150,9 +153,6 @@ func (a Archive) archivedEntries(ctx context.Context) (map[string][]archivedEntr
 				digest: obj.Annotations[api.AnnotationInputDigest], settings: settings[name], lastUsed: last,
 			})
 		}
-	}, client.InNamespace(a.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager})
-	if err != nil {
-		return nil, fmt.Errorf("listing archived records: %w", err)
 	}
 	return out, nil
 }
@@ -204,22 +204,22 @@ func (a Archive) digestsInProvenances(ctx context.Context, records []archivedEnt
 	for _, e := range records {
 		isNamed[e.digest], isNamed[render.ShortDigest(e.digest)] = false, false
 	}
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(api.GroupVersion.WithKind("NodeProvenanceList"))
-	err := kubeclient.EachPage(ctx, a.Provenances, list, func() {
+	empty := &unstructured.UnstructuredList{}
+	empty.SetGroupVersionKind(api.GroupVersion.WithKind("NodeProvenanceList"))
+	for list, err := range kubeclient.Pages(ctx, a.Provenances, empty) {
+		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+			return nil, nil // a cluster without that kind
+		}
+		if err != nil {
+			return nil, fmt.Errorf("listing NodeProvenances: %w", err)
+		}
 		for _, item := range list.Items {
-			visitStrings(item.Object, func(s string) {
-				if _, ok := isNamed[s]; ok {
-					isNamed[s] = true
+			visitStrings(item.Object, func(text string) {
+				if _, ok := isNamed[text]; ok {
+					isNamed[text] = true
 				}
 			})
 		}
-	})
-	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-		return nil, nil // a cluster without that kind
-	}
-	if err != nil {
-		return nil, fmt.Errorf("listing NodeProvenances: %w", err)
 	}
 	return isNamed, nil
 }

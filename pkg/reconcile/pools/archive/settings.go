@@ -81,17 +81,17 @@ func (a Archive) EnsureSettings(ctx context.Context, cm *corev1.ConfigMap, requi
 // sweepSettings deletes settings that neither a configuration nor a record has. The list that it
 // read does not have settings that were stored for a pool just now.
 func (a Archive) sweepSettings(ctx context.Context, used map[string]bool) error {
-	list := kubeclient.MetadataList(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	empty := kubeclient.MetadataList(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 	var unused []metav1.PartialObjectMetadata
-	err := kubeclient.EachPage(ctx, a.Live, list, func() {
+	for list, err := range kubeclient.Pages(ctx, a.Live, empty, client.InNamespace(a.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager}) {
+		if err != nil {
+			return fmt.Errorf("listing settings: %w", err)
+		}
 		for _, cm := range list.Items {
 			if strings.HasPrefix(cm.Name, lineage.SettingsPrefix) && !used[cm.Name] {
 				unused = append(unused, cm)
 			}
 		}
-	}, client.InNamespace(a.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager})
-	if err != nil {
-		return fmt.Errorf("listing settings: %w", err)
 	}
 	for _, cm := range unused {
 		if err := a.deleteSettingsIfOld(ctx, cm); err != nil {

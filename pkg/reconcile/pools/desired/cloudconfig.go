@@ -163,12 +163,12 @@ func (c CloudConfigs) ClusterValues(ctx context.Context, refs []render.ConfigVar
 // readObjectData returns the data of a Secret or ConfigMap, from the API server unless it was read
 // no longer ago than age. A read that failed for a moment is not cached.
 func (c CloudConfigs) readObjectData(ctx context.Context, kind string, key types.NamespacedName, age time.Duration) (map[string]string, time.Time, error) {
-	f := c.Values.findOrCreate(kind+" "+key.String(), c.Clock.Now())
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	cached := c.Values.findOrCreate(kind+" "+key.String(), c.Clock.Now())
+	cached.mu.Lock()
+	defer cached.mu.Unlock()
 	now := c.Clock.Now()
-	if !f.read.IsZero() && now.Sub(f.read) < age {
-		return f.data, f.read, f.err
+	if !cached.read.IsZero() && now.Sub(cached.read) < age {
+		return cached.data, cached.read, cached.err
 	}
 	read := c.secretData
 	if kind == render.KindConfigMap {
@@ -178,7 +178,7 @@ func (c CloudConfigs) readObjectData(ctx context.Context, kind string, key types
 	if _, final := fault.PermanentReason(err); err != nil && !final && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 		return nil, now, err
 	}
-	f.data, f.err, f.read = data, err, now
+	cached.data, cached.err, cached.read = data, err, now
 	return data, now, err
 }
 

@@ -54,7 +54,7 @@ func (e Endpoint) Kubeconfig(token string) (string, error) {
 	if plain(token) && e.template != "" {
 		return strings.Replace(e.template, templateToken, token, 1), nil
 	}
-	b, err := clientcmd.Write(clientcmdapi.Config{
+	kubeconfig, err := clientcmd.Write(clientcmdapi.Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{contextName: e.Cluster},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{contextName: {Token: token}},
 		Contexts:       map[string]*clientcmdapi.Context{contextName: {Cluster: contextName, AuthInfo: contextName}},
@@ -63,7 +63,7 @@ func (e Endpoint) Kubeconfig(token string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encoding a bootstrap kubeconfig: %w", err)
 	}
-	return string(b), nil
+	return string(kubeconfig), nil
 }
 
 // CachedEndpoint is what cluster-info said when it was last read.
@@ -149,9 +149,9 @@ func (s Endpoints) applyOverrides(e Endpoint) (Endpoint, error) {
 	if e.Server == "" {
 		return e, fault.Reject("the address of the API server for nodes is unknown: the cluster in ConfigMap kube-public/cluster-info has no server: set it there, or with --override-bootstrap-kubelet-apiserver")
 	}
-	c := e.Cluster.DeepCopy()
-	c.Server = e.Server
-	e.Cluster = c
+	overridden := e.Cluster.DeepCopy()
+	overridden.Server = e.Server
+	e.Cluster = overridden
 	var err error
 	e.template, err = e.Kubeconfig(templateToken)
 	return e, err

@@ -17,35 +17,35 @@ import (
 // pinnedObject finds the object of the version that a pool requests, among the objects in the cluster
 // and those that the inventory names. If only the inventory names it, the source creates it after
 // it has seen the pool; sources of other namespaces do not see the pool.
-func (p Profiles) pinnedObject(ctx context.Context, want selection.Request, o selection.Candidate) (string, error) {
-	objects, err := p.objectsByVersion(ctx, want, o)
+func (p Profiles) pinnedObject(ctx context.Context, want selection.Request, candidate selection.Candidate) (string, error) {
+	objects, err := p.objectsByVersion(ctx, want, candidate)
 	if err != nil {
 		return "", err
 	}
-	versions := append(slices.Collect(maps.Keys(objects)), o.Entry.Version)
+	versions := append(slices.Collect(maps.Keys(objects)), candidate.Entry.Version)
 	if want.Namespace == p.Namespace {
-		versions = append(versions, o.Entry.Versions...)
+		versions = append(versions, candidate.Entry.Versions...)
 	}
-	best, err := want.BestVersion(fmt.Sprintf("ProfileSource %q", o.Source.Name), versions)
+	best, err := want.BestVersion(fmt.Sprintf("ProfileSource %q", candidate.Source.Name), versions)
 	switch {
 	case err != nil:
 		return "", fault.Reject("%w", err)
-	case best == o.Entry.Version:
-		return p.FormatRef(want.Namespace, o.Entry.Object), nil
+	case best == candidate.Entry.Version:
+		return p.FormatRef(want.Namespace, candidate.Entry.Object), nil
 	case objects[best] != "":
 		return p.FormatRef(want.Namespace, objects[best]), nil
 	}
 	how := "creates it when it next reads its repository"
-	if o.Source.Spec.Suspend {
+	if candidate.Source.Spec.Suspend {
 		how = "is suspended, and creates it when spec.suspend is false"
 	}
 	return "", &fault.Rejection{Reason: api.EventWaiting, Err: fmt.Errorf("version %s of profile %q, for annotation %s: %q, is not in the cluster yet: ProfileSource %q %s",
-		best, want.Name, api.AnnotationVersionPin, want.Pin, o.Source.Name, how)}
+		best, want.Name, api.AnnotationVersionPin, want.Pin, candidate.Source.Name, how)}
 }
 
 // objectsByVersion returns the names of a profile's objects by version. If two have the same
 // version, the newer one wins. Built-in profiles and profiles from a repository are separate.
-func (p Profiles) objectsByVersion(ctx context.Context, want selection.Request, o selection.Candidate) (map[string]string, error) {
+func (p Profiles) objectsByVersion(ctx context.Context, want selection.Request, candidate selection.Candidate) (map[string]string, error) {
 	var list osm.OperatingSystemProfileList // of the cache: not to be changed
 	err := p.Cached.List(ctx, &list, client.InNamespace(want.Namespace), client.MatchingLabels{
 		api.LabelManagedBy: api.FieldManager, api.LabelProfile: want.Name,
@@ -56,7 +56,7 @@ func (p Profiles) objectsByVersion(ctx context.Context, want selection.Request, 
 	best := map[string]*osm.OperatingSystemProfile{}
 	for i := range list.Items {
 		osp := &list.Items[i]
-		if (osp.Labels[api.LabelSource] == api.DefaultsName) != (o.Source.Name == api.DefaultsName) {
+		if (osp.Labels[api.LabelSource] == api.DefaultsName) != (candidate.Source.Name == api.DefaultsName) {
 			continue
 		}
 		version := osp.Annotations[api.AnnotationVersion]

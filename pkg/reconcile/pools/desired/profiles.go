@@ -57,11 +57,11 @@ func (p Profiles) Resolve(ctx context.Context, md *cluster.MachineDeployment, ha
 	if err := p.Cached.List(ctx, &sources, client.InNamespace(want.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return render.Profile{}, fmt.Errorf("listing ProfileSources: %w", err)
 	}
-	own, builtin := selection.SplitBuiltin(sources.Items)
-	if o, ok := selection.FindCandidate(own, want.Name); ok {
-		return p.sourceProfile(ctx, want, o, have)
+	userSources, builtin := selection.SplitBuiltin(sources.Items)
+	if candidate, ok := selection.FindCandidate(userSources, want.Name); ok {
+		return p.sourceProfile(ctx, want, candidate, have)
 	}
-	if err := p.checkSourcesReconciled(want, have, own); err != nil {
+	if err := p.checkSourcesReconciled(want, have, userSources); err != nil {
 		return render.Profile{}, err
 	}
 	osp, err := p.profileObject(ctx, p.Cached, p.FormatRef(want.Namespace, want.Name))
@@ -71,8 +71,8 @@ func (p Profiles) Resolve(ctx context.Context, md *cluster.MachineDeployment, ha
 	if !apierrors.IsNotFound(err) {
 		return render.Profile{}, err
 	}
-	if o, ok := selection.FindCandidate(builtin, want.Name); ok {
-		return p.sourceProfile(ctx, want, o, have)
+	if candidate, ok := selection.FindCandidate(builtin, want.Name); ok {
+		return p.sourceProfile(ctx, want, candidate, have)
 	}
 	if err := p.checkSourcesReconciled(want, have, builtin); err != nil {
 		return render.Profile{}, err
@@ -102,10 +102,10 @@ func (p Profiles) checkSourcesReconciled(want selection.Request, have render.Rec
 
 // sourceProfile reads what an inventory points to, or the version that the pool asks
 // for. A profile that was removed serves the pool that has it.
-func (p Profiles) sourceProfile(ctx context.Context, want selection.Request, o selection.Candidate, have render.Record) (render.Profile, error) {
-	entry, err := o.Entry, error(nil)
+func (p Profiles) sourceProfile(ctx context.Context, want selection.Request, candidate selection.Candidate, have render.Record) (render.Profile, error) {
+	entry, err := candidate.Entry, error(nil)
 	if want.Pin == nil {
-		if entry, err = p.entryForWave(want, o, have); err != nil {
+		if entry, err = p.entryForWave(want, candidate, have); err != nil {
 			return render.Profile{}, err
 		}
 	}
@@ -113,26 +113,26 @@ func (p Profiles) sourceProfile(ctx context.Context, want selection.Request, o s
 	switch {
 	case entry.Removed:
 		if !has(want, have) || want.Pin == nil && have.Object != object || lineage.ProfileKey(p.Namespace, have.Object).Namespace != want.Namespace {
-			return render.Profile{}, fault.Reject("profile %q was removed from ProfileSource %q: choose another in annotation %s, or put its file back", entry.Name, o.Source.Name, api.AnnotationOSP)
+			return render.Profile{}, fault.Reject("profile %q was removed from ProfileSource %q: choose another in annotation %s, or put its file back", entry.Name, candidate.Source.Name, api.AnnotationOSP)
 		}
 		object = have.Object
 	case want.Pin != nil:
-		if object, err = p.pinnedObject(ctx, want, o); err != nil {
+		if object, err = p.pinnedObject(ctx, want, candidate); err != nil {
 			return render.Profile{}, err
 		}
 	}
 	osp, err := p.ReadObject(ctx, object)
 	var missing *MissingError
 	if errors.As(err, &missing) {
-		missing.Err = fmt.Errorf("OperatingSystemProfile %s/%s, version %s of profile %q, is missing; ProfileSource %q creates it again when it next reads its source", want.Namespace, entry.Object, entry.Version, entry.Name, o.Source.Name)
+		missing.Err = fmt.Errorf("OperatingSystemProfile %s/%s, version %s of profile %q, is missing; ProfileSource %q creates it again when it next reads its source", want.Namespace, entry.Object, entry.Version, entry.Name, candidate.Source.Name)
 		return render.Profile{}, &fault.Rejection{Reason: api.EventProfileError, Err: missing}
 	}
 	if err != nil {
 		return render.Profile{}, err
 	}
 	// The inventory has the digest of the current version only.
-	if osp.Name == o.Entry.Object && isContentReplaced(p.Digests.SpecDigest(osp), o.Entry.Digest) {
-		return render.Profile{}, fault.Reject("OperatingSystemProfile %s/%s is not what ProfileSource %q found in its source, because a user replaced it: delete it, and the source creates it again", osp.Namespace, osp.Name, o.Source.Name)
+	if osp.Name == candidate.Entry.Object && isContentReplaced(p.Digests.SpecDigest(osp), candidate.Entry.Digest) {
+		return render.Profile{}, fault.Reject("OperatingSystemProfile %s/%s is not what ProfileSource %q found in its source, because a user replaced it: delete it, and the source creates it again", osp.Namespace, osp.Name, candidate.Source.Name)
 	}
 	out := p.profileOf(osp, entry.Name, entry.SelectedBy)
 	// The inventory names the commit that selected the current version, and the pool gets another
@@ -146,13 +146,13 @@ func (p Profiles) sourceProfile(ctx context.Context, want selection.Request, o s
 // entryForWave is the inventory's entry with the version that the pool's wave gets. Until the rollout
 // has decided, a pool retains the version it has. Inventory and decision are in one object, so
 // no pool adopts a version before it is allowed to.
-func (p Profiles) entryForWave(want selection.Request, o selection.Candidate, have render.Record) (api.ProfileEntry, error) {
-	entry, decided := selection.EntryForWave(o.Source, o.Entry, want.Wave)
+func (p Profiles) entryForWave(want selection.Request, candidate selection.Candidate, have render.Record) (api.ProfileEntry, error) {
+	entry, decided := selection.EntryForWave(candidate.Source, candidate.Entry, want.Wave)
 	if decided {
 		return entry, nil
 	}
 	if !has(want, have) || lineage.ProfileKey(p.Namespace, have.Object).Namespace != want.Namespace {
-		return entry, &fault.Rejection{Reason: api.EventWaiting, Err: fmt.Errorf("which version of profile %q wave %d gets is not decided yet: ProfileSource %q rolls out in waves", want.Name, want.Wave, o.Source.Name)}
+		return entry, &fault.Rejection{Reason: api.EventWaiting, Err: fmt.Errorf("which version of profile %q wave %d gets is not decided yet: ProfileSource %q rolls out in waves", want.Name, want.Wave, candidate.Source.Name)}
 	}
 	entry.Version, entry.Object, entry.SelectedBy = have.Version, lineage.ProfileKey(p.Namespace, have.Object).Name, have.SelectedBy
 	return entry, nil

@@ -40,25 +40,25 @@ func (r Records) RestoreInput(ctx context.Context, md *cluster.MachineDeployment
 	if err != nil {
 		return render.Input{}, err
 	}
-	in, err := rec.RebuildInput(osp.Spec, r.Profiles.Digests.SpecDigest(osp), settings)
+	input, err := rec.RebuildInput(osp.Spec, r.Profiles.Digests.SpecDigest(osp), settings)
 	if err != nil {
 		return render.Input{}, err
 	}
 	// An edited record must not produce documents.
-	if got := in.InputDigest(); got != rec.Digests.Input {
+	if got := input.InputDigest(); got != rec.Digests.Input {
 		return render.Input{}, fmt.Errorf("the record of OperatingSystemConfig %s was edited: its content has digest %s, it says %s", lineage.NamesOf(client.ObjectKeyFromObject(md)).Config, got, rec.Digests.Input)
 	}
-	in.Settings.KubernetesCACert, in.Cluster = cmp.Or(r.CA, in.Settings.KubernetesCACert), values
-	hidden := in.Credentials()
+	input.Settings.KubernetesCACert, input.Cluster = cmp.Or(r.CA, input.Settings.KubernetesCACert), values
+	hidden := input.Credentials()
 	// A generation without credentials has none stored.
 	if hidden.Empty() {
-		return in, nil
+		return input, nil
 	}
 	credentials, err := r.storedCredentials(ctx, md, rec.Digests.Input)
 	if err != nil {
 		return render.Input{}, err
 	}
-	return in.WithCredentials(credentials), nil
+	return input.WithCredentials(credentials), nil
 }
 
 // HasProfile reports whether the content of a record's profile exists unchanged.
@@ -84,13 +84,13 @@ func (r Records) storedCredentials(ctx context.Context, md *cluster.MachineDeplo
 	if err := r.Worker.Get(ctx, key, &secret); err != nil {
 		return render.Credentials{}, fault.MarkReadError(fmt.Errorf("reading credentials %s: %w", key, err))
 	}
-	var c render.Credentials
+	var credentials render.Credentials
 	data, ok := secret.Data[render.ShortDigest(inputDigest)]
 	if !ok {
-		return c, fmt.Errorf("the Secret %s has no credentials for the input digest %s", key, inputDigest)
+		return credentials, fmt.Errorf("the Secret %s has no credentials for the input digest %s", key, inputDigest)
 	}
-	if err := json.Unmarshal(data, &c); err != nil {
-		return c, fmt.Errorf("reading credentials %s: the JSON is broken", key)
+	if err := json.Unmarshal(data, &credentials); err != nil {
+		return credentials, fmt.Errorf("reading credentials %s: the JSON is broken", key)
 	}
-	return c, nil
+	return credentials, nil
 }

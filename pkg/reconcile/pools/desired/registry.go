@@ -45,11 +45,11 @@ func RegistryCredentials(ctx context.Context, from client.Reader, key types.Name
 	}
 	out := make(map[string]render.RegistryCredential, len(secret.Data))
 	for _, registry := range slices.Sorted(maps.Keys(secret.Data)) { // of several bad keys the same is named each time
-		var c render.RegistryCredential
-		if json.Unmarshal(secret.Data[registry], &c) != nil {
+		var credential render.RegistryCredential
+		if json.Unmarshal(secret.Data[registry], &credential) != nil {
 			return nil, bad(registry)
 		}
-		out[registry] = c
+		out[registry] = credential
 	}
 	return out, nil
 }

@@ -101,32 +101,32 @@ func (k Tokens) FindOrGenerateBootstrap(ctx context.Context, md *cluster.Machine
 		if secrets, err = k.withoutShared(ctx, md, secrets); err != nil {
 			return Bootstrap{}, err
 		}
-		t, ok := longestLived(secrets, now)
+		longest, ok := longestLived(secrets, now)
 		if !ok {
 			continue
 		}
 		// The Secret is that of the cache.
-		t.Secret = t.Secret.DeepCopy()
-		if left := t.Expires.Sub(now); !t.Expires.IsZero() && left < RenewBefore {
-			t.Renew, t.Expires = true, now.Add(Life)
-			t.Secret.Data[bootstrapapi.BootstrapTokenExpirationKey] = Expiration(t.Expires)
+		longest.Secret = longest.Secret.DeepCopy()
+		if left := longest.Expires.Sub(now); !longest.Expires.IsZero() && left < RenewBefore {
+			longest.Renew, longest.Expires = true, now.Add(Life)
+			longest.Secret.Data[bootstrapapi.BootstrapTokenExpirationKey] = Expiration(longest.Expires)
 		}
 		// Without these rights nodes cannot join with the token.
 		for key, want := range rights {
-			if string(t.Secret.Data[key]) == want {
+			if string(longest.Secret.Data[key]) == want {
 				continue
 			}
-			t.Renew, t.Secret.Data[key] = true, []byte(want)
-			if lineage.PoolOf(t.Secret) != "" {
-				t.Edited = append(t.Edited, key)
+			longest.Renew, longest.Secret.Data[key] = true, []byte(want)
+			if lineage.PoolOf(longest.Secret) != "" {
+				longest.Edited = append(longest.Edited, key)
 			}
 		}
-		if lineage.PoolOf(t.Secret) == "" { // created by OSM: after it gets an owner, it is deleted with the pool
-			t.Renew = true
-			metav1.SetMetaDataAnnotation(&t.Secret.ObjectMeta, api.AnnotationPool, client.ObjectKeyFromObject(md).String())
-			metav1.SetMetaDataAnnotation(&t.Secret.ObjectMeta, api.AnnotationPoolUID, string(md.UID))
+		if lineage.PoolOf(longest.Secret) == "" { // created by OSM: after it gets an owner, it is deleted with the pool
+			longest.Renew = true
+			metav1.SetMetaDataAnnotation(&longest.Secret.ObjectMeta, api.AnnotationPool, client.ObjectKeyFromObject(md).String())
+			metav1.SetMetaDataAnnotation(&longest.Secret.ObjectMeta, api.AnnotationPoolUID, string(md.UID))
 		}
-		return t, nil
+		return longest, nil
 	}
 	return New(k.Random, md, now)
 }
@@ -168,21 +168,21 @@ func (k Tokens) withoutShared(ctx context.Context, md *cluster.MachineDeployment
 func longestLived(secrets []corev1.Secret, now time.Time) (Bootstrap, bool) {
 	var out Bootstrap
 	for i := range secrets {
-		s := &secrets[i]
-		id, secret := string(s.Data[bootstrapapi.BootstrapTokenIDKey]), string(s.Data[bootstrapapi.BootstrapTokenSecretKey])
-		if s.Type != bootstrapapi.SecretTypeBootstrapToken || id == "" || secret == "" || !s.DeletionTimestamp.IsZero() {
+		candidate := &secrets[i]
+		id, secret := string(candidate.Data[bootstrapapi.BootstrapTokenIDKey]), string(candidate.Data[bootstrapapi.BootstrapTokenSecretKey])
+		if candidate.Type != bootstrapapi.SecretTypeBootstrapToken || id == "" || secret == "" || !candidate.DeletionTimestamp.IsZero() {
 			continue
 		}
-		t := Bootstrap{Value: id + "." + secret, Secret: s}
-		if end, ok := s.Data[bootstrapapi.BootstrapTokenExpirationKey]; ok {
+		token := Bootstrap{Value: id + "." + secret, Secret: candidate}
+		if end, ok := candidate.Data[bootstrapapi.BootstrapTokenExpirationKey]; ok {
 			at, err := time.Parse(time.RFC3339, string(end))
 			if err != nil || at.Sub(now) < tooOld {
 				continue
 			}
-			t.Expires = at
+			token.Expires = at
 		}
-		if out.Secret == nil || livesLonger(t, out) {
-			out = t
+		if out.Secret == nil || livesLonger(token, out) {
+			out = token
 		}
 	}
 	return out, out.Secret != nil

@@ -76,12 +76,12 @@ func ReusableFromSecret(have *corev1.Secret, account types.UID, now time.Time) (
 	if have == nil || account == "" {
 		return Node{}, false
 	}
-	t := Node{
+	stored := Node{
 		Account: account,
 		Expires: lineage.AnnotatedTime(have.Annotations, api.AnnotationCredentialsExpireAt),
 		Renew:   lineage.AnnotatedTime(have.Annotations, api.AnnotationCredentialsRenewAt),
 	}
-	return t, t.IsCurrent(now)
+	return stored, stored.IsCurrent(now)
 }
 
 // GetterToken returns the getter's token, which all pools share.

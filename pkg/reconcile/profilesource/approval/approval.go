@@ -282,11 +282,11 @@ func (a Result) SignatureOf(ctx context.Context, snap *source.Snapshot, v catalo
 	if a.keys == nil {
 		return "", nil
 	}
-	own, err := snap.SignatureOf(ctx, v.Commit, a.keys)
+	versionSignature, err := snap.SignatureOf(ctx, v.Commit, a.keys)
 	var none *signature.Error
 	switch {
 	case err == nil:
-		return redact.PrintableLine(own.String()), nil
+		return redact.PrintableLine(versionSignature.String()), nil
 	case !errors.As(err, &none):
 		return "", fmt.Errorf("reading the signature of commit %s: %w", v.Commit, err)
 	case len(a.signed) == 0:

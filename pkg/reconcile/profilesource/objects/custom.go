@@ -68,7 +68,7 @@ func (w *Writer) updateCustom(ctx context.Context, l Approved, v catalog.Version
 
 // checkNotBuiltinName returns an error for a profile that cannot be a CustomOperatingSystemProfile: in a user
 // cluster operating-system-manager replaces the content of an object with the name of one that it
-// has built in whenever the version is not its own (contract, section 9.6), and KKP copies the
+// has built in whenever the version is not its own, and KKP copies the
 // CustomOperatingSystemProfile again. Pools would alternate between the two.
 func checkNotBuiltinName(v catalog.Version) error {
 	if !osm.IsBuiltinProfile(v.Name) {

@@ -100,18 +100,18 @@ func (t *Retainer) IndexVersions(ctx context.Context, l objects.Approved, cat *c
 			return nil, err
 		}
 		version, live := current[name]
-		sh := &versionIndex{name: name, live: live, current: version, sourceUnknown: unchanged[name], references: references{pins: pins, used: used, rolled: rolled}}
+		index := &versionIndex{name: name, live: live, current: version, sourceUnknown: unchanged[name], references: references{pins: pins, used: used, rolled: rolled}}
 		all := storedVersions(l.Source, cat.History[name], existing[name])
 		for _, e := range all {
 			if e.history != nil {
 				known[rejectedKey(l.Source, *e.history)] = true
 			}
 		}
-		sh.stored, err = t.filterServable(ctx, l, s, all)
+		index.stored, err = t.filterServable(ctx, l, s, all)
 		if err != nil {
 			return nil, err
 		}
-		s.byName[name] = sh
+		s.byName[name] = index
 	}
 	// Versions that left the history are forgotten, so that memory is bounded.
 	maps.DeleteFunc(t.Archive.rejected, func(key, _ string) bool { return !known[key] })
@@ -187,8 +187,8 @@ func (t *Retainer) AddVersionsAndPruneEntries(ctx context.Context, ps *api.Profi
 	// All entries are in the status of one object, which must stay below the etcd size limit.
 	listed := min(api.MaxListedVersions, max(historyLimit(ps), api.MaxListedTotal/max(len(entries), 1)))
 	for _, e := range entries {
-		sh := s.byName[e.Name]
-		if e.Removed && was[e.Name] && prunes(ps) && len(sh.references.used[e.Name]) == 0 {
+		index := s.byName[e.Name]
+		if e.Removed && was[e.Name] && prunes(ps) && len(index.references.used[e.Name]) == 0 {
 			named, err := t.Pools.isPossiblyNamedByPool(ctx, ps.Namespace, e.Name)
 			if err != nil {
 				return nil, err
@@ -197,8 +197,8 @@ func (t *Retainer) AddVersionsAndPruneEntries(ctx context.Context, ps *api.Profi
 				continue
 			}
 		}
-		sh.entry = e
-		e.Versions = slices.DeleteFunc(sh.requestableVersions(listed), func(v string) bool { return v == e.Version })
+		index.entry = e
+		e.Versions = slices.DeleteFunc(index.requestableVersions(listed), func(v string) bool { return v == e.Version })
 		if e.Removed || len(e.Versions) == 0 {
 			e.Versions = nil // pools cannot get them, or the list is empty
 		}
@@ -213,10 +213,10 @@ func (t *Retainer) CreateAndPrune(ctx context.Context, l objects.Approved, s *Ve
 	var made, gone []string
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(s.byName)) {
-		sh := s.byName[name]
-		retained := sh.markRetained(historyLimit(l.Source))
-		for i, e := range sh.stored {
-			if !retained[i] || e.object != nil || e.history == nil || e.is(sh.current) {
+		index := s.byName[name]
+		retained := index.markRetained(historyLimit(l.Source))
+		for i, e := range index.stored {
+			if !retained[i] || e.object != nil || e.history == nil || e.is(index.current) {
 				continue // the object exists, or apply handled it
 			}
 			created, err := t.createOrSkip(ctx, l, s, *e.history)
@@ -226,7 +226,7 @@ func (t *Retainer) CreateAndPrune(ctx context.Context, l objects.Approved, s *Ve
 				made = append(made, name+" "+e.version)
 			}
 		}
-		back, err := t.recreateDeleted(ctx, sh)
+		back, err := t.recreateDeleted(ctx, index)
 		made, errs = append(made, back...), append(errs, err)
 	}
 	if prunes(l.Source) {
@@ -266,17 +266,17 @@ func (t *Retainer) createOrSkip(ctx context.Context, l objects.Approved, s *Vers
 
 // recreateDeleted recreates objects that were deleted just before a configuration began to use
 // them, and that the source no longer contains.
-func (t *Retainer) recreateDeleted(ctx context.Context, sh *versionIndex) ([]string, error) {
+func (t *Retainer) recreateDeleted(ctx context.Context, index *versionIndex) ([]string, error) {
 	var made []string
 	for name, o := range t.Archive.deleted {
-		if o.Labels[api.LabelProfile] != sh.name || !sh.references.used.includes(o) {
+		if o.Labels[api.LabelProfile] != index.name || !index.references.used.includes(o) {
 			continue
 		}
 		if err := t.Objects.Recreate(ctx, o); err != nil {
 			return made, err
 		}
 		delete(t.Archive.deleted, name)
-		made = append(made, sh.name+" "+objects.VersionOf(o))
+		made = append(made, index.name+" "+objects.VersionOf(o))
 	}
 	return made, nil
 }
@@ -329,12 +329,12 @@ func (t *Retainer) deleteUnused(ctx context.Context, l objects.Approved, s *Vers
 		return nil, nil // a pool that is not known yet may request any version
 	}
 	var candidates []*osm.OperatingSystemProfile
-	for _, sh := range s.byName {
-		if sh.sourceUnknown {
+	for _, index := range s.byName {
+		if index.sourceUnknown {
 			continue
 		}
-		retained := sh.markRetained(historyLimit(l.Source))
-		for i, e := range sh.stored {
+		retained := index.markRetained(historyLimit(l.Source))
+		for i, e := range index.stored {
 			if e.object != nil && !retained[i] && !s.foreign[e.object.Name] {
 				candidates = append(candidates, e.object)
 			}

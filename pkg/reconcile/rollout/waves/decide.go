@@ -176,7 +176,7 @@ func NextStatus(entry api.ProfileEntry, had *api.RolloutStatus, pools []Pool, t 
 			r.FailingBefore = failingBefore(r, had, pools, now)
 			v := evaluateWave(r, pools, t, now)
 			r.Pools.Adopted, r.Machines, r.Failures = v.adopted, v.machines, v.failures
-			r.Held, r.Reason, r.Message = v.held, v.reason, v.message
+			r.Held, r.Reason, r.Message = v.paused, v.reason, v.message
 			if again = v.again; v.reason != "" {
 				return r, again
 			}
@@ -366,7 +366,7 @@ type waveStatus struct {
 	adopted         int32
 	machines        api.RolloutMachines // of all pools that have the version
 	failures        []api.RolloutFailure
-	held            bool
+	paused          bool
 	reason, message string
 	again           time.Duration
 }
@@ -396,12 +396,12 @@ func evaluateWave(r api.RolloutStatus, pools []Pool, t Policy, now time.Time) wa
 		v.again = 0
 		return v
 	case len(v.failures) > 0 && t.pause:
-		v.held = true
+		v.paused = true
 		reason := reasonPoolsRejected
 		if v.failures[0].Machine != "" {
 			reason = reasonNotJoined
 		}
-		return v.withReason(reason, heldMessage(r, v.failures))
+		return v.withReason(reason, pausedMessage(r, v.failures))
 	case len(s.replacing) > 0:
 		return v.withReason(reasonReplacing, fmt.Sprintf("the machines of wave %d are replaced: %s", r.Wave, JoinNames(s.replacing, "pool")))
 	case s.joined > 0 && s.waiting == 0 && len(v.failures) == 0:

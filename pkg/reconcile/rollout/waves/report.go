@@ -25,13 +25,13 @@ func SetCondition(ps *api.ProfileSource, invalid []error, waiting string) {
 	if !ps.HasWaves() {
 		message = "no pool waits for a maintenance window"
 	}
-	var running, held string
+	var running, paused string
 	for _, r := range ps.Status.Rollouts {
 		switch {
 		case slices.ContainsFunc(ps.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == r.Profile && e.Removed }):
 			// The version is no longer current, and is not rolled out further.
 		case r.Held:
-			held += "; " + r.Message
+			paused += "; " + r.Message
 		case !r.Done:
 			running += fmt.Sprintf("; profile %q %s is at wave %d: %s", r.Profile, r.Version, r.Wave, r.Message)
 		}
@@ -45,9 +45,9 @@ func SetCondition(ps *api.ProfileSource, invalid []error, waiting string) {
 	}
 	switch {
 	case closed != "":
-		status, reason, message = metav1.ConditionFalse, api.ReasonWindowInvalid, (closed + held + running)[2:]
-	case held != "":
-		status, reason, message = metav1.ConditionFalse, api.ReasonRolloutHeld, (held + running)[2:]
+		status, reason, message = metav1.ConditionFalse, api.ReasonWindowInvalid, (closed + paused + running)[2:]
+	case paused != "":
+		status, reason, message = metav1.ConditionFalse, api.ReasonRolloutHeld, (paused + running)[2:]
 	case running != "":
 		status, reason, message = metav1.ConditionFalse, api.ReasonRollingOut, running[2:]
 	}
@@ -74,7 +74,7 @@ func EventsBetween(was, now api.RolloutStatus) []Event {
 	case now.Done && !was.Done:
 		return []Event{{normal, api.EventRolloutDone, fmt.Sprintf("all waves have %s: %d of %d pools, %d new machines", what, now.Pools.Adopted, now.Pools.Total, now.Machines.Joined)}}
 	case (another || was.Wave < 0) && now.From != nil:
-		return append([]Event{{normal, api.EventRolloutStarted, fmt.Sprintf("%s replaces %s in waves; wave %d begins", what, now.From.Version, now.Wave)}}, holdEvents(now)...)
+		return append([]Event{{normal, api.EventRolloutStarted, fmt.Sprintf("%s replaces %s in waves; wave %d begins", what, now.From.Version, now.Wave)}}, pausedEvents(now)...)
 	}
 	var out []Event
 	if was.Held && !now.Held {
@@ -84,21 +84,21 @@ func EventsBetween(was, now api.RolloutStatus) []Event {
 		out = append(out, Event{normal, api.EventRolloutAdvanced, fmt.Sprintf("%s: wave %d begins", what, now.Wave)})
 	}
 	if now.Held && (!was.Held || was.Wave != now.Wave) {
-		out = append(out, holdEvents(now)...)
+		out = append(out, pausedEvents(now)...)
 	}
 	return out
 }
 
-func holdEvents(now api.RolloutStatus) []Event {
+func pausedEvents(now api.RolloutStatus) []Event {
 	if !now.Held {
 		return nil
 	}
 	return []Event{{corev1.EventTypeWarning, api.EventRolloutHeld, now.Message}}
 }
 
-// heldMessage says why a rollout is held and what to do. It contains no times, so that it
+// pausedMessage says why a rollout is paused and what to do. It contains no times, so that it
 // does not change in the next run.
-func heldMessage(r api.RolloutStatus, failures []api.RolloutFailure) string {
+func pausedMessage(r api.RolloutStatus, failures []api.RolloutFailure) string {
 	return fmt.Sprintf("profile %q %s is held at wave %d: %s. Push a better version, revert the commit, or continue with annotation %s: %q, or %q for this wave only",
 		r.Profile, r.Version, r.Wave, listFailures(failures), api.AnnotationRelease, r.Version, fmt.Sprintf("%s@%d", r.Version, r.Wave))
 }

@@ -13,7 +13,7 @@ import (
 
 // A kubelet below 1.29 can still run the cloud provider that was built into it:
 // https://kubernetes.io/blog/2024/05/20/completing-cloud-provider-migration/ Pre-releases do
-// not satisfy the constraint, as in the contract (section 5).
+// not satisfy the constraint, as in operating-system-manager.
 var withoutInTree = mustConstraint(">= 1.29")
 
 func mustConstraint(s string) *semver.Constraints {
@@ -28,7 +28,7 @@ func mustConstraint(s string) *semver.Constraints {
 const specField = "spec.template.spec.providerSpec.value.cloudProviderSpec"
 
 // NeedsConfig reports whether a kubelet reads a configuration that is generated from its
-// cloudProviderSpec (contract 5, steps 3 and 4).
+// cloudProviderSpec: below version 1.29 that depends on the provider.
 func NeedsConfig(provider osm.CloudProvider, kubelet *semver.Version) (bool, *invalid.Error) {
 	if withoutInTree.Check(kubelet) {
 		return false, nil
@@ -50,7 +50,7 @@ func Missing(provider osm.CloudProvider, kubelet *semver.Version) *invalid.Error
 // Config returns the configuration of a provider for which NeedsConfig is true. It also returns the
 // references to read for it, in order and without duplicates, including those that are missing from
 // the values.
-func Config(provider osm.CloudProvider, raw json.RawMessage, kubelet *semver.Version, facts ClusterValues) (string, []ConfigVarRef, []*invalid.Error) {
+func Config(provider osm.CloudProvider, raw json.RawMessage, kubelet *semver.Version, values ClusterValues) (string, []ConfigVarRef, []*invalid.Error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || string(raw) == "null" {
 		return "", nil, []*invalid.Error{invalid.At(specField, "is missing: kubelet %s takes the configuration of %s from it", kubelet, provider)}
@@ -75,7 +75,7 @@ func Config(provider osm.CloudProvider, raw json.RawMessage, kubelet *semver.Ver
 	if err := json.Unmarshal(raw, spec); err != nil {
 		return "", nil, []*invalid.Error{invalid.FromJSONError(specField, err)}
 	}
-	r := &resolver{values: facts}
+	r := &resolver{values: values}
 	text := spec.cloudConfig(kubelet, r)
 	slices.SortFunc(r.refs, compareRefs)
 	return text, r.refs, r.problems

@@ -47,7 +47,7 @@ func compareRefs(a, b ConfigVarRef) int {
 	return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(a.Key, b.Key))
 }
 
-// configVarString is a text or a reference to one (contract 2.5). Decoding never fails: the
+// configVarString is a text or a reference to one. Decoding never fails: the
 // resolver reports an invalid value when it is read, with its field.
 type configVarString struct {
 	configVarRefs
@@ -164,8 +164,8 @@ func (r *resolver) resolveText(field string, v configVarString) string {
 	return s
 }
 
-// textOrEnv returns a value, or that of the environment if the value cannot be found or is empty
-// (contract 2.5). Neither is an error; only a value that cannot be decoded is.
+// textOrEnv returns a value, or that of the environment if the value cannot be found or is empty.
+// Neither is an error; only a value that cannot be decoded is.
 func (r *resolver) textOrEnv(field string, v configVarString, variable string) string {
 	if v.err != nil {
 		r.addProblem(field, v.err)

@@ -40,7 +40,7 @@ type openstackSpec struct {
 	NodeVolumeAttachLimit       json.RawMessage `json:"nodeVolumeAttachLimit"`
 }
 
-// Settings that only some kubelets of OpenStack read (contract 5). Pre-releases satisfy
+// Settings that only some kubelets of OpenStack read. Pre-releases satisfy
 // neither.
 var (
 	managesSecurityGroups = mustConstraint("~1.9.10 || ~1.10.6 || ~1.11.1 || >=1.12")

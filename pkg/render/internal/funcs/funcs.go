@@ -63,8 +63,8 @@ var ForbiddenSprig = func() map[string]string {
 	return out
 }()
 
-// Map is the function map of every template: the allowed functions of sprig, and the contract's
-// own (3.2). Templates call them through a gate, which limits them.
+// Map is the function map of every template: the allowed functions of sprig, and those that
+// operating-system-manager adds. Templates call them through a Set, which limits them.
 var Map = func() template.FuncMap {
 	all := sprig.TxtFuncMap()
 	out := template.FuncMap{}
@@ -222,7 +222,7 @@ func dereferenceArguments(args []reflect.Value) {
 func toYAML(v any) string {
 	b, err := yaml.Marshal(v)
 	if err != nil {
-		return "" // contract 3.2
+		return "" // as in operating-system-manager
 	}
 	return strings.TrimSuffix(string(b), "\n")
 }
@@ -230,7 +230,7 @@ func toYAML(v any) string {
 func toJSON(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
-		return "" // contract 3.2
+		return "" // as in operating-system-manager
 	}
 	return string(b)
 }
@@ -238,7 +238,7 @@ func toJSON(v any) string {
 func toTOML(v any) string {
 	var b bytes.Buffer
 	if err := toml.NewEncoder(&b).Encode(v); err != nil {
-		return err.Error() // contract 3.2
+		return err.Error() // as in operating-system-manager
 	}
 	return b.String()
 }

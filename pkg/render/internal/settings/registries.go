@@ -79,7 +79,7 @@ func (s Settings) parseMirrors() (out []mirror, problems []*invalid.Error) {
 		if !strings.HasPrefix(m.url, "http") {
 			m.url = "https://" + m.url
 		}
-		if _, err := url.Parse(m.url); err != nil { // contract 4.3; the cause would quote a password
+		if _, err := url.Parse(m.url); err != nil { // not wrapped: it would quote a password
 			problems = append(problems, invalid.At(m.field, "%s: mirror of %q: its address is not a URL", m.flag, m.registry))
 			continue
 		}
@@ -90,7 +90,7 @@ func (s Settings) parseMirrors() (out []mirror, problems []*invalid.Error) {
 
 // buildRegistries returns the registries that need a hosts.toml, by path. Their endpoints are in the
 // order of the flags, since containerd tries them in the order of the file. If several
-// registries have the same path, nodes get the last by name (contract 4.4).
+// registries have the same path, nodes get the last by name.
 func (s Settings) buildRegistries() ([]registry, []*invalid.Error) {
 	byName := map[string]*registry{}
 	get := func(name string) *registry {
@@ -155,7 +155,7 @@ func parseMirror(mirror string) (endpoint, error) {
 	if err != nil {
 		return endpoint{}, errors.New("its parameter \"kubermatic\" is not a query string")
 	}
-	override, _ := strconv.ParseBool(options.Get("override_path")) // contract 4.3: unparsable is false
+	override, _ := strconv.ParseBool(options.Get("override_path")) // an invalid value is false, as in operating-system-manager
 	query.Del("kubermatic")
 	u.RawQuery = query.Encode()
 	return endpoint{url: u.String(), overridePath: override}, nil

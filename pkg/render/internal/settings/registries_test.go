@@ -9,7 +9,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
-// The vectors of the contract, section 4.4, and the rules of 4.3.
+// The files that operating-system-manager writes for mirrors and insecure registries.
 func TestHostsFiles(t *testing.T) {
 	const hub = "server = \"https://registry-1.docker.io\"\n\n[host.\"https://registry-1.docker.io\"]\ncapabilities = [\"pull\", \"resolve\"]\n"
 	host := func(server, url string, more ...string) string {
@@ -116,7 +116,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// The text of config.toml, contract 4.1.
+// The text of config.toml, to the byte.
 func TestContainerdConfig(t *testing.T) {
 	s := Settings{PauseImage: "pause:3.10", DeviceOwnershipFromSecurityContext: true, RegistryCredentials: map[string]RegistryCredential{
 		"https://index.docker.io/v1/": {Auth: "YTpi"}, "reg:5000": {Username: "u", Password: `p"w`}, "reg.example.com/sub": {IdentityToken: "t"},

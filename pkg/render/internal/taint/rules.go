@@ -182,7 +182,7 @@ func emptyComparisonRule(args []argument) (flow, bool) {
 // dictRule is the rule of dict. It tracks each entry with a literal key separately.
 func dictRule(args []argument) (flow, bool) {
 	out := flow{fields: map[string]flow{}}
-	literal, own := true, true
+	literal, allDecoded := true, true
 	for i := 0; i < len(args); i += 2 {
 		key, value := args[i], argument{node: &parse.NilNode{}} // the last key can lack a value
 		if i+1 < len(args) {
@@ -192,7 +192,7 @@ func dictRule(args []argument) (flow, bool) {
 			return flow{}, false
 		}
 		k, ok := key.node.(*parse.StringNode)
-		literal, own = literal && ok, own && isDecodedOrLiteral(value)
+		literal, allDecoded = literal && ok, allDecoded && isDecodedOrLiteral(value)
 		if ok {
 			out.fields[k.Text] = value.flow
 		}
@@ -201,7 +201,7 @@ func dictRule(args []argument) (flow, bool) {
 		}
 	}
 	switch {
-	case own:
+	case allDecoded:
 		return newDecodedFlow(args), true
 	case !literal:
 		var values []argument

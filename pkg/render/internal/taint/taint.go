@@ -484,9 +484,9 @@ func (c *checker) operandFlow(n parse.Node, dot flow) flow {
 // nestedMember returns the flow of the member that a chain of names selects.
 func nestedMember(f flow, names []string) flow {
 	for i, name := range names {
-		refused := f.rejected
+		wasRejected := f.rejected
 		f = f.member(name, "."+strings.Join(names[:i+1], "."))
-		f.rejected = f.rejected || refused
+		f.rejected = f.rejected || wasRejected
 	}
 	return f
 }

@@ -22,10 +22,10 @@ func (s *Stage) Check() []*invalid.Error {
 		names = append(names, t.name)
 		// A named template is executed alone: it sees only the templates that it defines
 		// itself.
-		problems = append(problems, checkTemplate(s.gate.data, t.tmpl, t.text, t.field, "", nil)...)
+		problems = append(problems, checkTemplate(s.limiter.data, t.tmpl, t.text, t.field, "", nil)...)
 	}
 	for _, f := range s.Files {
-		problems = append(problems, checkTemplate(s.gate.data, f.tmpl, f.Text, f.Field, f.Path, names)...)
+		problems = append(problems, checkTemplate(s.limiter.data, f.tmpl, f.Text, f.Field, f.Path, names)...)
 	}
 	return invalid.SetStage(s.Name, problems...)
 }
@@ -40,7 +40,7 @@ func (s *Stage) FindFieldReads(names []string, wrong string) []*invalid.Error {
 			return
 		}
 		before := len(problems)
-		for _, t := range p.defined() { // in the order of their names
+		for _, t := range p.definedTemplates() { // in the order of their names
 			parsetree.Walk(t.Root, func(n parse.Node) bool {
 				chain := parsetree.Fields(n)
 				if i := slices.IndexFunc(chain, func(name string) bool { return slices.Contains(names, name) }); i >= 0 {

@@ -33,7 +33,7 @@ type Stage struct {
 	// Files are those of the profile, in its order.
 	Files []File
 
-	gate *limiter
+	limiter *limiter
 	// templates are in the order of their names.
 	templates []namedTemplate
 }
@@ -57,27 +57,28 @@ type File struct {
 
 	encoding string
 	tmpl     *program // nil for text without actions
-	// inserts are the named templates of the stage that the file can execute.
-	inserts []insert
+	// outputSlots are for the named templates of the stage that the file can execute.
+	outputSlots []outputSlot
 }
 
-// insert is the place in a file that executes a named template of the stage. Each rendering
-// writes its own text there, and holds the gate meanwhile.
-type insert struct {
+// outputSlot is the template of a file in place of a named template of the stage: it only has the
+// output of that template. Each rendering sets its own output, and holds the lock of the limiter
+// meanwhile.
+type outputSlot struct {
 	name       string
-	into       *template.Template
-	tree       *parse.Tree
-	text       *parse.TextNode // all that is in tree
-	definition *parse.Tree     // what the file itself defines under the name, nil if nothing
+	template   *template.Template // of the file, with the name
+	tree       *parse.Tree        // of an omission step and outputNode
+	outputNode *parse.TextNode
+	definition *parse.Tree // that the file itself defines under the name, nil if there is none
 }
 
-// setText sets the text. As during parsing, a blank text does not replace a template that the file
-// defines under that name.
-func (i *insert) setText(text string) {
-	i.text.Text = []byte(text)
-	i.into.Tree = i.tree
-	if text == "" && i.definition != nil {
-		i.into.Tree = i.definition
+// setOutput replaces the output that the file inserts. As during parsing, an empty output does not
+// replace a template that the file itself defines under that name.
+func (s *outputSlot) setOutput(output string) {
+	s.outputNode.Text = []byte(output)
+	s.template.Tree = s.tree
+	if output == "" && s.definition != nil {
+		s.template.Tree = s.definition
 	}
 }
 
@@ -85,7 +86,7 @@ func (i *insert) setText(text string) {
 // depends on the profile alone.
 func (c Compiler) ParseStage(name string, config *osm.OSPConfig) (Stage, []*invalid.Error) {
 	g := c.limiter
-	stage := Stage{Name: name, gate: g}
+	stage := Stage{Name: name, limiter: g}
 	root := "spec." + name + "Config"
 	var problems []*invalid.Error
 
@@ -134,7 +135,7 @@ func (c Compiler) ParseStage(name string, config *osm.OSPConfig) (Stage, []*inva
 func (g *limiter) compileFile(field string, f osm.File, templates map[string]string) (File, []*invalid.Error) {
 	file := File{Item: field, Field: field + ".content.inline.data", Path: f.Path, Permissions: f.Permissions}
 	var problems []*invalid.Error
-	at := func(p *invalid.Error) {
+	report := func(p *invalid.Error) {
 		p.File = f.Path
 		problems = append(problems, p)
 	}
@@ -142,25 +143,25 @@ func (g *limiter) compileFile(field string, f osm.File, templates map[string]str
 		file.Permissions = osm.DefaultFilePermissions
 	}
 	if _, err := userdata.ParsePermissions(file.Permissions); err != nil {
-		at(invalid.At(field+".permissions", "%w", err))
+		report(invalid.At(field+".permissions", "%w", err))
 	}
 	if f.Path == "" {
-		at(invalid.At(field+".path", "is empty: name the file's path on the node"))
+		report(invalid.At(field+".path", "is empty: name the file's path on the node"))
 	}
 	if f.Content.Inline == nil {
-		at(invalid.At(field+".content", "has no inline: write content.inline.data, the only source of content"))
+		report(invalid.At(field+".content", "has no inline: write content.inline.data, the only source of content"))
 		return file, problems
 	}
 	file.encoding, file.Text = f.Content.Inline.Encoding, f.Content.Inline.Data
 	tmpl, wrong := g.parse(f.Path, file.Field, file.Text)
 	for _, p := range wrong {
-		at(p)
+		report(p)
 	}
-	var inserts []string
+	var slotNames []string
 	if text, ok := templates[f.Path]; ok && text != "" {
 		// A template named like the file replaces its body, so the file has to be
 		// executed even if it has no actions itself.
-		inserts = append(inserts, f.Path)
+		slotNames = append(slotNames, f.Path)
 		if tmpl == nil {
 			tmpl = &program{Template: template.Must(template.New(f.Path).Parse(file.Text))} // text without actions always parses
 		}
@@ -168,22 +169,22 @@ func (g *limiter) compileFile(field string, f osm.File, templates map[string]str
 	if tmpl == nil {
 		return file, problems
 	}
-	for _, name := range tmpl.invoked() {
-		if _, ok := templates[name]; ok && !slices.Contains(inserts, name) {
-			inserts = append(inserts, name)
+	for _, name := range tmpl.invokedTemplateNames() {
+		if _, ok := templates[name]; ok && !slices.Contains(slotNames, name) {
+			slotNames = append(slotNames, name)
 		}
 	}
-	for _, name := range inserts {
-		in := insert{name: name, tree: parsetree.NewLiteral(name, "")}
-		in.text = in.tree.Root.Nodes[0].(*parse.TextNode)
+	for _, name := range slotNames {
+		slot := outputSlot{name: name, tree: parsetree.NewLiteral(name, "")}
+		slot.outputNode = slot.tree.Root.Nodes[0].(*parse.TextNode)
 		// The execution of the named template has recorded its credentials in the shape.
-		in.tree.Root.Nodes = []parse.Node{tmpl.newOmissionStep(-1), in.text}
-		if in.into = tmpl.Lookup(name); in.into == nil {
-			in.into = template.Must(tmpl.AddParseTree(name, in.tree))
+		slot.tree.Root.Nodes = []parse.Node{tmpl.newOmissionStep(-1), slot.outputNode}
+		if slot.template = tmpl.Lookup(name); slot.template == nil {
+			slot.template = template.Must(tmpl.AddParseTree(name, slot.tree))
 		} else {
-			in.definition = in.into.Tree
+			slot.definition = slot.template.Tree
 		}
-		file.inserts = append(file.inserts, in)
+		file.outputSlots = append(file.outputSlots, slot)
 	}
 	file.tmpl = tmpl
 	return file, problems
@@ -205,17 +206,17 @@ func (g *limiter) parse(name, field, text string) (*program, []*invalid.Error) {
 		tmpl = template.Must(tmpl.AddParseTree(name, parsetree.NewLiteral(name, "")))
 	}
 	p := &program{Template: tmpl}
-	if err := p.insertSteps(); err != nil {
+	if err := p.insertMeteringSteps(); err != nil {
 		return nil, []*invalid.Error{{Field: field, Line: lineOf(text, err.pos), Err: err}}
 	}
-	problems, printing := taint.Check(tmpl, g.data, text, field)
-	if len(printing) > 0 {
-		for _, t := range p.defined() {
-			p.addOmissions(t.Root, printing)
+	problems, credentialActions := taint.Check(tmpl, g.data, text, field)
+	if len(credentialActions) > 0 {
+		for _, t := range p.definedTemplates() {
+			p.insertOmissionSteps(t.Root, credentialActions)
 		}
 	}
 	if g.marks != nil {
-		g.marks.add(p, source{text: text, field: field, name: name})
+		g.marks.markTemplate(p, source{text: text, field: field, name: name})
 	}
 	g.bindFunctions(p)
 	return p, problems
@@ -224,10 +225,10 @@ func (g *limiter) parse(name, field, text string) (*program, []*invalid.Error) {
 // lineOf returns the line of a position in a template.
 func lineOf(source string, pos parse.Pos) int { return invalid.LineOf(source, int(pos)) }
 
-// invoked returns the names that a template and those defined in it invoke.
-func (p *program) invoked() []string {
+// invokedTemplateNames returns the names that a template and those defined in it invoke.
+func (p *program) invokedTemplateNames() []string {
 	var names []string
-	for _, t := range p.defined() {
+	for _, t := range p.definedTemplates() {
 		parsetree.Walk(t.Root, func(n parse.Node) bool {
 			if n, ok := n.(*parse.TemplateNode); ok {
 				names = append(names, n.Name)

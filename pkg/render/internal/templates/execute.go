@@ -48,25 +48,25 @@ func (x *Execution) Shape() uint64 { return x.shape.hash.Sum64() }
 // Execute renders the files of a stage in their order.
 func (s *Stage) Execute(x *Execution) ([]osm.File, []*invalid.Error) {
 	// All templates of a stage use the functions and the meter of the limiter.
-	s.gate.mu.Lock()
-	defer s.gate.mu.Unlock()
-	s.gate.Meter = &x.Meter
+	s.limiter.mu.Lock()
+	defer s.limiter.mu.Unlock()
+	s.limiter.Meter = &x.Meter
 	x.shape.path = x.Path
 	x.Trace.beginStage(s)
 	var problems []*invalid.Error
-	left := MaxStageBytes
-	inserts := make(map[string]string, len(s.templates))
+	remaining := MaxStageBytes
+	outputs := make(map[string]string, len(s.templates))
 	for _, t := range s.templates {
 		text := t.text
 		if t.tmpl != nil {
 			var problem *invalid.Error
-			if text, problem = executeTemplate(t.tmpl, x, origin{text: t.text, field: t.field}, left); problem != nil {
+			if text, problem = executeTemplate(t.tmpl, x, origin{text: t.text, field: t.field}, remaining); problem != nil {
 				problems = append(problems, problem)
 				continue
 			}
 		}
-		left -= len(text)
-		inserts[t.name] = insertedText(text)
+		remaining -= len(text)
+		outputs[t.name] = invocationOutput(text)
 	}
 	// Files that insert one of these templates would fail for the same reason.
 	if len(problems) > 0 {
@@ -75,12 +75,12 @@ func (s *Stage) Execute(x *Execution) ([]osm.File, []*invalid.Error) {
 	files := make([]osm.File, 0, len(s.Files))
 	for i := range s.Files {
 		f := &s.Files[i]
-		text, problem := f.execute(x, inserts, left)
+		text, problem := f.execute(x, outputs, remaining)
 		if problem != nil {
 			problems = append(problems, problem)
 			continue
 		}
-		left -= len(text)
+		remaining -= len(text)
 		files = append(files, osm.File{
 			Path:        f.Path,
 			Permissions: f.Permissions,
@@ -93,43 +93,46 @@ func (s *Stage) Execute(x *Execution) ([]osm.File, []*invalid.Error) {
 	return files, nil
 }
 
-// insertedText returns the text that invoking a named template writes: a line break and its
-// output, without the trailing blanks of both (contract 3.3).
-func insertedText(output string) string {
+// invocationOutput returns what a file that invokes a named template writes in its place: a line break
+// and the output of the template, without the trailing blanks of both.
+func invocationOutput(output string) string {
 	return strings.TrimRight("\n"+output, " \t\r\n")
 }
 
-func (f *File) execute(x *Execution, inserts map[string]string, left int) (string, *invalid.Error) {
+// execute renders the content of a file. outputs are those of the named templates of the stage, and
+// remaining is the number of bytes that the stage can still have.
+func (f *File) execute(x *Execution, outputs map[string]string, remaining int) (string, *invalid.Error) {
 	if f.tmpl == nil {
-		return checkedText(f.Text, f.Field, f.Path, left)
+		return validateOutput(f.Text, f.Field, f.Path, remaining)
 	}
-	for i := range f.inserts {
-		f.inserts[i].setText(inserts[f.inserts[i].name])
+	for i := range f.outputSlots {
+		slot := &f.outputSlots[i]
+		slot.setOutput(outputs[slot.name])
 	}
-	return executeTemplate(f.tmpl, x, origin{text: f.Text, field: f.Field, path: f.Path, inserts: f.inserts}, left)
+	return executeTemplate(f.tmpl, x, origin{text: f.Text, field: f.Field, path: f.Path, outputSlots: f.outputSlots}, remaining)
 }
 
 // origin is the place of a template in the profile.
 type origin struct {
 	text, field, path string
-	inserts           []insert // of a file
+	outputSlots       []outputSlot // of a file
 }
 
-// executeTemplate executes one template. The returned text is complete, valid UTF-8, and has no missing
-// values.
-func executeTemplate(tmpl *program, x *Execution, from origin, left int) (string, *invalid.Error) {
-	w := limitedWriter{left: max(min(left, maxFileBytes), 0), program: tmpl, meter: &x.Meter, shape: &x.shape}
+// executeTemplate executes one template, whose output can have the remaining number of bytes. The
+// returned text is complete, valid UTF-8, and has no missing values.
+func executeTemplate(tmpl *program, x *Execution, from origin, remaining int) (string, *invalid.Error) {
+	w := limitedWriter{remaining: max(min(remaining, maxFileBytes), 0), program: tmpl, meter: &x.Meter, shape: &x.shape}
 	x.shape.beginTemplate(tmpl, from)
-	w.b.Grow(min(len(from.text)+len(from.text)/4, w.left)) // most of a template is what comes out of it
+	w.b.Grow(min(len(from.text)+len(from.text)/4, w.remaining)) // most of a template is what comes out of it
 	x.Meter.Invocations = 0
 	if err := tmpl.Execute(x.Trace.wrapWriter(&w, from), x.Data); err != nil {
 		p := templateerror.FromTemplateError(tmpl.Name(), from.field, err)
-		var ticked *stepError
+		var atStep *stepError
 		switch {
 		case errors.Is(err, errTooLong):
-			p.Err = tooLong(left)
-		case errors.As(err, &ticked):
-			p.Line = lineOf(from.text, ticked.pos)
+			p.Err = outputTooLong(remaining)
+		case errors.As(err, &atStep):
+			p.Line = lineOf(from.text, atStep.pos)
 		}
 		p.File = from.path
 		return "", p
@@ -138,13 +141,14 @@ func executeTemplate(tmpl *program, x *Execution, from origin, left int) (string
 	if strings.Contains(text, funcs.NoValue) {
 		return "", findMissingValue(tmpl, x, from)
 	}
-	return checkedText(text, from.field, from.path, left)
+	return validateOutput(text, from.field, from.path, remaining)
 }
 
-func checkedText(text, field, path string, left int) (string, *invalid.Error) {
+// validateOutput returns the output, or the problem that it is too long or not UTF-8.
+func validateOutput(text, field, path string, remaining int) (string, *invalid.Error) {
 	switch {
-	case len(text) > min(left, maxFileBytes):
-		return "", &invalid.Error{Field: field, File: path, Err: tooLong(left)}
+	case len(text) > min(remaining, maxFileBytes):
+		return "", &invalid.Error{Field: field, File: path, Err: outputTooLong(remaining)}
 	case !utf8.ValidString(text):
 		return "", &invalid.Error{Field: field, File: path, Err: errors.New("the output is not UTF-8 text: give binary content in base64 and decode it on the node")}
 	}
@@ -153,8 +157,9 @@ func checkedText(text, field, path string, left int) (string, *invalid.Error) {
 
 var errTooLong = errors.New("output too long")
 
-func tooLong(left int) error {
-	if left < maxFileBytes {
+// outputTooLong returns the error of an output that has more than the remaining bytes.
+func outputTooLong(remaining int) error {
+	if remaining < maxFileBytes {
 		return fmt.Errorf("the files of this stage are longer than %d bytes together", MaxStageBytes)
 	}
 	return fmt.Errorf("the output is longer than %d bytes", maxFileBytes)
@@ -162,21 +167,21 @@ func tooLong(left int) error {
 
 // limitedWriter stops a template that writes too much or does not end.
 type limitedWriter struct {
-	b       strings.Builder
-	left    int
-	program *program
-	meter   *meter.Meter
-	shape   *shape
+	b         strings.Builder
+	remaining int // bytes that can be written
+	program   *program
+	meter     *meter.Meter
+	shape     *shape
 }
 
 func (w *limitedWriter) Write(p []byte) (int, error) {
 	// A step is not part of the output.
-	if t := w.program.findStep(p); t != nil {
-		w.shape.addStep(t)
-		return len(p), t.charge(w.meter)
+	if t := w.program.stepOfWrittenText(p); t != nil {
+		w.shape.recordStep(t)
+		return len(p), t.chargeTo(w.meter)
 	}
-	w.shape.hashText(p)
-	if w.left -= len(p); w.left < 0 {
+	w.shape.hashOutput(p)
+	if w.remaining -= len(p); w.remaining < 0 {
 		return 0, errTooLong
 	}
 	if err := w.meter.Allocate(len(p)); err != nil {
@@ -191,7 +196,7 @@ func (w *limitedWriter) Write(p []byte) (int, error) {
 func findMissingValue(tmpl *program, x *Execution, from origin) *invalid.Error {
 	p := &invalid.Error{Field: from.field, File: from.path,
 		Err: fmt.Errorf("the output contains %q: the template prints a value that is not there; guard it with if or give a default", funcs.NoValue)}
-	w := tracingWriter{nodes: tmpl.textNodes()}
+	w := missingValueFinder{nodes: tmpl.textNodesByAddress()}
 	if tmpl.Execute(&w, x.Data) == nil && w.found && w.end <= len(from.text) {
 		rest := strings.TrimLeft(from.text[w.end:], " \t\r\n") // blanks that "{{-" took away
 		p.Line = lineOf(from.text, parse.Pos(len(from.text)-len(rest)))
@@ -199,10 +204,11 @@ func findMissingValue(tmpl *program, x *Execution, from origin) *invalid.Error {
 	return p
 }
 
-// textNodes returns the text nodes of a template and of those defined in it, by their first byte.
-func (p *program) textNodes() map[*byte]*parse.TextNode {
+// textNodesByAddress returns the text nodes of a template and of those defined in it, by the address of
+// their first byte.
+func (p *program) textNodesByAddress() map[*byte]*parse.TextNode {
 	texts := map[*byte]*parse.TextNode{}
-	for _, t := range p.defined() {
+	for _, t := range p.definedTemplates() {
 		parsetree.Walk(t.Root, func(n parse.Node) bool {
 			// Inserted texts and steps have no position in the source.
 			if n, ok := n.(*parse.TextNode); ok && len(n.Text) > 0 && n.Pos >= 0 {
@@ -214,14 +220,14 @@ func (p *program) textNodes() map[*byte]*parse.TextNode {
 	return texts
 }
 
-// tracingWriter recognizes the text nodes of a template by the address of their bytes.
-type tracingWriter struct {
+// missingValueFinder is a writer that remembers the last text node written before a missing value.
+type missingValueFinder struct {
 	nodes map[*byte]*parse.TextNode
 	end   int // offset in the source of the end of the last text node
 	found bool
 }
 
-func (w *tracingWriter) Write(p []byte) (int, error) {
+func (w *missingValueFinder) Write(p []byte) (int, error) {
 	switch {
 	case w.found || len(p) == 0:
 	case string(p) == funcs.NoValue:

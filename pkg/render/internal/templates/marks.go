@@ -33,18 +33,19 @@ type Branch struct {
 // Marks are steps that cost nothing and record the position of an execution. Only the templates
 // of an Inspector have them. An Inspector executes its templates one at a time.
 type Marks struct {
-	at        map[*byte]spot // by the first byte of its text
+	marks     map[*byte]mark // by the first byte of the text of their node
 	textLines map[*byte]int  // the line of each text of a template, in the same way
 	branches  []Branch
 }
 
-type spot struct {
+// mark is the position that a node of marker.newMarkNode records.
+type mark struct {
 	line   int // of what is executed next
 	branch int // that begins here, -1 for none
 }
 
 // NewMarks returns marks for the templates of one profile.
-func NewMarks() *Marks { return &Marks{at: map[*byte]spot{}, textLines: map[*byte]int{}} }
+func NewMarks() *Marks { return &Marks{marks: map[*byte]mark{}, textLines: map[*byte]int{}} }
 
 // Branches returns all branches of the templates with their hits so far, always in the same
 // order.
@@ -63,9 +64,9 @@ type marker struct {
 	reads map[string][]string
 }
 
-// add marks a parsed template and those defined in it.
-func (m *Marks) add(p *program, from source) {
-	for _, t := range p.defined() {
+// markTemplate marks a parsed template and those defined in it.
+func (m *Marks) markTemplate(p *program, from source) {
+	for _, t := range p.definedTemplates() {
 		k := marker{Marks: m, program: p, source: from, reads: map[string][]string{}}
 		if t.Name() != from.name {
 			k.define = t.Name()
@@ -122,22 +123,22 @@ func (k *marker) markBranch(b *parse.BranchNode, inside int) {
 	if inside >= 0 && b.NodeType != parse.NodeIf || inside >= 0 && slices.Contains(reads, "") {
 		reads = sortAndCompact(append(reads, k.branches[inside].Reads...))
 	}
-	for _, way := range []struct {
-		list *parse.ListNode
-		not  bool
+	for _, side := range []struct {
+		list   *parse.ListNode
+		isElse bool
 	}{{b.List, false}, {b.ElseList, true}} {
-		if way.list == nil {
+		if side.list == nil {
 			continue
 		}
 		id := len(k.branches)
-		made := Branch{Field: k.field, Define: k.define, Line: lineOf(k.text, b.Pos), Condition: keyword + " " + b.Pipe.String(),
-			Else: way.not, Inside: inside, Reads: reads, Literals: literals}
+		branch := Branch{Field: k.field, Define: k.define, Line: lineOf(k.text, b.Pos), Condition: keyword + " " + b.Pipe.String(),
+			Else: side.isElse, Inside: inside, Reads: reads, Literals: literals}
 		if strings.HasSuffix(k.field, ".data") {
-			made.File = k.name
+			branch.File = k.name
 		}
-		k.branches = append(k.branches, made)
-		k.markList(way.list, id)
-		way.list.Nodes = append([]parse.Node{k.newMarkNode(b.Pos, id)}, way.list.Nodes...)
+		k.branches = append(k.branches, branch)
+		k.markList(side.list, id)
+		side.list.Nodes = append([]parse.Node{k.newMarkNode(b.Pos, id)}, side.list.Nodes...)
 	}
 }
 
@@ -145,7 +146,7 @@ func (k *marker) markBranch(b *parse.BranchNode, inside int) {
 // executed.
 func (k *marker) newMarkNode(pos parse.Pos, branch int) parse.Node {
 	node := k.program.newStepNode(pos, meter.Steps{}, 0)
-	k.at[&node.Text[0]] = spot{line: lineOf(k.text, pos), branch: branch}
+	k.marks[&node.Text[0]] = mark{line: lineOf(k.text, pos), branch: branch}
 	return node
 }
 
@@ -208,10 +209,10 @@ func (t *Trace) wrapWriter(w *limitedWriter, from origin) io.Writer {
 	if t == nil {
 		return w
 	}
-	r := &recorder{w: w, trace: t, from: from, inserted: map[*byte]string{}, line: 1}
-	for _, i := range from.inserts {
-		if len(i.text.Text) > 0 {
-			r.inserted[&i.text.Text[0]] = i.name
+	r := &lineRecorder{w: w, trace: t, from: from, insertedTemplates: map[*byte]string{}, line: 1}
+	for _, slot := range from.outputSlots {
+		if len(slot.outputNode.Text) > 0 {
+			r.insertedTemplates[&slot.outputNode.Text[0]] = slot.name
 		}
 	}
 	t.lineOrigins[from.field] = nil
@@ -220,19 +221,19 @@ func (t *Trace) wrapWriter(w *limitedWriter, from origin) io.Writer {
 
 // LineOrigins returns the origin of each line of a field; text without actions is its own origin.
 func (t *Trace) LineOrigins(field, text string) []LineOrigin {
-	if places, ok := t.lineOrigins[field]; ok {
-		return places
+	if origins, ok := t.lineOrigins[field]; ok {
+		return origins
 	}
-	places := make([]LineOrigin, 1+strings.Count(text, "\n"))
-	for i := range places {
-		places[i] = LineOrigin{Field: field, Line: 1 + i}
+	origins := make([]LineOrigin, 1+strings.Count(text, "\n"))
+	for i := range origins {
+		origins[i] = LineOrigin{Field: field, Line: 1 + i}
 	}
-	return places
+	return origins
 }
 
-// insertedOrigins returns the origins of the lines that a named template inserts, after the line
-// break.
-func (t *Trace) insertedOrigins(name string) []LineOrigin {
+// templateLineOrigins returns the origins of the lines of a named template of the stage, which a file
+// inserts after a line break.
+func (t *Trace) templateLineOrigins(name string) []LineOrigin {
 	for _, n := range t.stage.templates {
 		if n.name == name {
 			return t.LineOrigins(n.field, n.text)
@@ -241,70 +242,72 @@ func (t *Trace) insertedOrigins(name string) []LineOrigin {
 	return nil
 }
 
-// recorder records for each written line the origin of its first text that is not blank.
-type recorder struct {
+// lineRecorder is a writer that records for each written line the origin of its first text that is not
+// blank.
+type lineRecorder struct {
 	w     *limitedWriter
 	trace *Trace
 	from  origin
-	// inserted has the names of templates by the first byte of the text that they insert.
-	inserted map[*byte]string
-	line     int // of the last mark
-	origins  []LineOrigin
-	open     bool // the last of places is of a line that has no end yet
-	blank    bool // and no text so far
+	// insertedTemplates has the names of templates by the first byte of their output in a file.
+	insertedTemplates map[*byte]string
+	line              int // of the last mark
+	origins           []LineOrigin
+	isLineOpen        bool // the last of origins is of a line that has no end yet
+	isLineBlank       bool // and no text so far
 }
 
-func (r *recorder) Write(p []byte) (int, error) {
+func (r *lineRecorder) Write(p []byte) (int, error) {
 	n, err := r.w.Write(p)
 	if err != nil || len(p) == 0 {
 		return n, err
 	}
 	first := &p[0]
-	if m, ok := r.trace.marks.at[first]; ok {
+	if m, ok := r.trace.marks.marks[first]; ok {
 		r.line = m.line
 		if m.branch >= 0 {
 			r.trace.marks.branches[m.branch].Hits++
 		}
 		return n, nil
 	}
-	if r.w.program.findStep(p) != nil {
+	if r.w.program.stepOfWrittenText(p) != nil {
 		return n, nil
 	}
 	field := r.from.field
-	at := func(int) LineOrigin { return LineOrigin{field, r.line} }
-	if name, ok := r.inserted[first]; ok {
-		if places := r.trace.insertedOrigins(name); len(places) > 0 {
-			here := at(0)
-			at = func(i int) LineOrigin {
+	lineOrigin := func(int) LineOrigin { return LineOrigin{field, r.line} } // of a line of p, 0 for the first
+	if name, ok := r.insertedTemplates[first]; ok {
+		if origins := r.trace.templateLineOrigins(name); len(origins) > 0 {
+			invocation := lineOrigin(0)
+			lineOrigin = func(i int) LineOrigin {
 				if i == 0 {
-					return here
+					return invocation
 				}
-				return places[min(i, len(places))-1]
+				return origins[min(i, len(origins))-1]
 			}
 		}
 	} else if line, ok := r.trace.marks.textLines[first]; ok {
-		at = func(i int) LineOrigin { return LineOrigin{field, line + i} }
+		lineOrigin = func(i int) LineOrigin { return LineOrigin{field, line + i} }
 	}
-	r.recordOrigins(p, at)
+	r.recordOrigins(p, lineOrigin)
 	r.trace.lineOrigins[field] = r.origins
 	return n, nil
 }
 
-// recordOrigins records the origins of the lines of a text that is written.
-func (r *recorder) recordOrigins(p []byte, at func(int) LineOrigin) {
+// recordOrigins records the origins of the lines of a text that is written. lineOrigin returns that of a
+// line by its index in the text.
+func (r *lineRecorder) recordOrigins(p []byte, lineOrigin func(int) LineOrigin) {
 	i := 0
 	for line := range strings.SplitAfterSeq(string(p), "\n") {
 		if line == "" {
 			break
 		}
-		blank := strings.TrimSpace(line) == ""
+		isBlank := strings.TrimSpace(line) == ""
 		switch {
-		case !r.open:
-			r.origins, r.blank = append(r.origins, at(i)), blank
-		case r.blank && !blank:
-			r.origins[len(r.origins)-1], r.blank = at(i), false
+		case !r.isLineOpen:
+			r.origins, r.isLineBlank = append(r.origins, lineOrigin(i)), isBlank
+		case r.isLineBlank && !isBlank:
+			r.origins[len(r.origins)-1], r.isLineBlank = lineOrigin(i), false
 		}
-		r.open = !strings.HasSuffix(line, "\n")
+		r.isLineOpen = !strings.HasSuffix(line, "\n")
 		i++
 	}
 }

@@ -9,12 +9,11 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/parsetree"
 )
 
-// shape is the output of the templates of a rendering, with a hole in place of each printed
-// credential, together with the branches that they take. It is the same for two inputs that
-// differ only in the content of credentials: otherwise reviewers, who see placeholders, would
-// see a different text from the one that nodes get. Package taint rejects such templates
-// earlier; this comparison finds those that taint would overlook, just before the output is
-// written.
+// shape is the output of the templates of a rendering, without the printed credentials, together with
+// the branches that they take. It is the same for two inputs that differ only in the content of
+// credentials: otherwise reviewers, who see placeholders, would see a different text from the one that
+// nodes get. Package taint rejects such templates earlier; this comparison finds those that taint would
+// overlook, just before the output is written.
 type shape struct {
 	hash maphash.Hash
 	// omitNext: the next output is omitted.
@@ -39,23 +38,23 @@ func (s *shape) beginTemplate(p *program, from origin) {
 	}
 }
 
-// addStep takes a step that was passed.
-func (s *shape) addStep(t *step) {
+// recordStep adds an executed step to the hash.
+func (s *shape) recordStep(t *step) {
 	_, _ = s.hash.Write(t.node.Text) // never fails
 	if t.omitsNext {
 		s.omitNext = true
 	}
 	if s.path != nil {
 		pos := t.pos
-		if t.depth < 0 {
+		if t.depthChange < 0 {
 			pos = -1 // the template's: it ends behind what was executed last
 		}
 		s.path.recordOrCompareHashAt(&s.hash, pos, pos)
 	}
 }
 
-// hashText adds a text of the output to the hash.
-func (s *shape) hashText(p []byte) {
+// hashOutput adds a text of the output to the hash.
+func (s *shape) hashOutput(p []byte) {
 	if s.omitNext {
 		s.omitNext = false
 		return
@@ -74,21 +73,22 @@ func (p *program) newOmissionStep(pos parse.Pos) *parse.TextNode {
 	return node
 }
 
-// addOmissions puts a hole before actions, and a step on each branch of a condition below a list.
-func (p *program) addOmissions(list *parse.ListNode, holes map[*parse.ActionNode]bool) {
+// insertOmissionSteps inserts an omission step before each of the actions below a list, and a step into
+// each branch of a condition, so that the shape depends on the branch.
+func (p *program) insertOmissionSteps(list *parse.ListNode, credentialActions map[*parse.ActionNode]bool) {
 	if list == nil {
 		return
 	}
 	nodes := make([]parse.Node, 0, len(list.Nodes))
 	for _, n := range list.Nodes {
-		if a, ok := n.(*parse.ActionNode); ok && holes[a] {
+		if a, ok := n.(*parse.ActionNode); ok && credentialActions[a] {
 			nodes = append(nodes, p.newOmissionStep(a.Pos))
 		}
 		nodes = append(nodes, n)
 		if b := parsetree.AsBranch(n); b != nil {
-			for _, way := range []*parse.ListNode{b.List, b.ElseList} {
-				if p.addOmissions(way, holes); way != nil {
-					way.Nodes = append([]parse.Node{p.newStepNode(b.Pos, meter.Steps{}, 0)}, way.Nodes...)
+			for _, branch := range []*parse.ListNode{b.List, b.ElseList} {
+				if p.insertOmissionSteps(branch, credentialActions); branch != nil {
+					branch.Nodes = append([]parse.Node{p.newStepNode(b.Pos, meter.Steps{}, 0)}, branch.Nodes...)
 				}
 			}
 		}
@@ -96,67 +96,68 @@ func (p *program) addOmissions(list *parse.ListNode, holes map[*parse.ActionNode
 	list.Nodes = nodes
 }
 
-// maxPathSteps is how many steps a trail records. After that, no line is named.
+// maxPathSteps is how many steps an ExecutionPath records. After that, no line is named.
 const maxPathSteps = 1 << 17
 
 // ExecutionPath records the hashes of one rendering, and finds the first step of another at which they
-// differ. Execute one rendering, call Again, and execute the other.
+// differ. Execute one rendering, call BeginSecondRun, and execute the other.
 type ExecutionPath struct {
-	sums []uint64
-	// second: this is the second rendering, and at is its next step.
-	second bool
-	at     int
-	parted *invalid.Error
+	hashes []uint64 // of the first rendering, after each step
+	// isSecondRun: this is the second rendering, and next is the index of its next hash.
+	isSecondRun bool
+	next        int
+	difference  *invalid.Error // the first one, nil if there is none
 
 	from      origin
-	positions map[*byte]*parse.TextNode // by the first byte
+	textNodes map[*byte]*parse.TextNode // by the first byte
 	pos       parse.Pos                 // of what was executed last
 }
 
 // BeginSecondRun begins the second rendering.
-func (t *ExecutionPath) BeginSecondRun() { t.second, t.at = true, 0 }
+func (t *ExecutionPath) BeginSecondRun() { t.isSecondRun, t.next = true, 0 }
 
 // FirstDifference returns the place at which the second rendering differs from the first, without a
 // cause. The error is about the whole profile if no line is known.
 func (t *ExecutionPath) FirstDifference() *invalid.Error {
-	if t.parted == nil {
+	if t.difference == nil {
 		return &invalid.Error{Field: "spec"}
 	}
-	return t.parted
+	return t.difference
 }
 
 func (t *ExecutionPath) begin(p *program, from origin) {
-	t.from, t.pos, t.positions = from, 0, p.textNodes()
+	t.from, t.pos, t.textNodes = from, 0, p.textNodesByAddress()
 }
 
 // recordOrCompareHashAfterText records the hash after a text of the output, or compares it in the
 // second rendering.
 func (t *ExecutionPath) recordOrCompareHashAfterText(h *maphash.Hash, p []byte) {
-	here, behind := t.pos, t.pos
+	start, end := t.pos, t.pos
 	if len(p) > 0 {
-		if n := t.positions[&p[0]]; n != nil {
-			here, behind = n.Pos, n.Pos+parse.Pos(len(n.Text))
+		if n := t.textNodes[&p[0]]; n != nil {
+			start, end = n.Pos, n.Pos+parse.Pos(len(n.Text))
 		}
 	}
-	t.recordOrCompareHashAt(h, here, behind)
+	t.recordOrCompareHashAt(h, start, end)
 }
 
-// recordOrCompareHashAt records the hash after the part at a position, or in the second rendering
-// compares it; a part without a position gets the end of
-func (t *ExecutionPath) recordOrCompareHashAt(h *maphash.Hash, here, behind parse.Pos) {
-	if here >= 0 {
-		t.pos = behind
+// recordOrCompareHashAt records the hash after a part of the template that begins and ends at a
+// position, or compares it in the second rendering. A part without a position has a negative start, and
+// counts as where the part before it ended.
+func (t *ExecutionPath) recordOrCompareHashAt(h *maphash.Hash, start, end parse.Pos) {
+	if start >= 0 {
+		t.pos = end
 	} else {
-		here = t.pos
+		start = t.pos
 	}
 	switch {
-	case !t.second:
+	case !t.isSecondRun:
 		// Longer executions are compared up to this number of steps.
-		if len(t.sums) < maxPathSteps {
-			t.sums = append(t.sums, h.Sum64())
+		if len(t.hashes) < maxPathSteps {
+			t.hashes = append(t.hashes, h.Sum64())
 		}
-	case t.parted == nil && t.at < len(t.sums) && t.sums[t.at] != h.Sum64():
-		t.parted = &invalid.Error{Field: t.from.field, File: t.from.path, Line: lineOf(t.from.text, here)}
+	case t.difference == nil && t.next < len(t.hashes) && t.hashes[t.next] != h.Sum64():
+		t.difference = &invalid.Error{Field: t.from.field, File: t.from.path, Line: lineOf(t.from.text, start)}
 	}
-	t.at++
+	t.next++
 }

@@ -29,8 +29,8 @@ type File struct {
 	Path, permissions, encoding, Content string
 }
 
-// CloudConfig is the user-data of one stage for cloud-init. Its keys are in the contract's
-// order (7.3); empty ones are omitted.
+// CloudConfig is the user-data of one stage for cloud-init. Its keys are in the order in which
+// operating-system-manager writes them; empty ones are omitted.
 type CloudConfig struct {
 	// Hostname is written if it is not empty, also to MachineNameFile.
 	Hostname string
@@ -84,7 +84,7 @@ func (c CloudConfig) Encode() ([]byte, error) {
 	}
 	add(end, "bootcmd", stringList(modules.BootCMD))
 	add(end, "runcmd", stringList(commands))
-	add(end, "rh_subscription", typedMap(modules.RHSubscription, "auto-attach", "auto_attach"))
+	add(end, "rh_subscription", mappingWithBooleans(modules.RHSubscription, "auto-attach", "auto_attach"))
 	add(end, "yum_repos", yumRepos(modules.YumRepos))
 	if modules.YumRepoDir != "" {
 		add(end, "yum_repo_dir", scalar(modules.YumRepoDir))
@@ -194,7 +194,7 @@ func yumRepos(repos map[string]map[string]string) *yaml.Node {
 	}
 	m := newMapping()
 	for _, name := range slices.Sorted(maps.Keys(repos)) {
-		repo := typedMap(repos[name], "enabled")
+		repo := mappingWithBooleans(repos[name], "enabled")
 		if repo == nil {
 			repo = newMapping()
 			repo.Style = yaml.FlowStyle
@@ -204,16 +204,16 @@ func yumRepos(repos map[string]map[string]string) *yaml.Node {
 	return m
 }
 
-// typedMap returns a map of strings with sorted keys, in which the named keys are booleans if
-// their values are.
-func typedMap(values map[string]string, booleans ...string) *yaml.Node {
+// mappingWithBooleans returns a mapping of strings with sorted keys, in which booleanKeys are booleans
+// if their values are.
+func mappingWithBooleans(values map[string]string, booleanKeys ...string) *yaml.Node {
 	if len(values) == 0 {
 		return nil
 	}
 	m := newMapping()
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		value := scalar(values[key])
-		if slices.Contains(booleans, key) {
+		if slices.Contains(booleanKeys, key) {
 			if b, ok := YamlBool(values[key]); ok {
 				value = newBoolean(b)
 			}

@@ -30,7 +30,7 @@ func CheckIgnitionVersion(field, flag, version string) []*invalid.Error {
 	return []*invalid.Error{invalid.At(field, "%s%q is not a supported version of Ignition's specification: use 3.3.0, 3.4.0, or 2.3.0 for images before Flatcar 3185", flag, version)}
 }
 
-// Ignition is the user-data of one stage for Ignition, which only Flatcar uses (contract 7.4).
+// Ignition is the user-data of one stage for Ignition, which only Flatcar uses.
 // It has no counterpart for the modules of cloud-init.
 type Ignition struct {
 	Version string
@@ -100,14 +100,14 @@ func (i Ignition) ignitionFiles() ([]ignitionFile, []string, *invalid.Error) {
 	if len(last) == len(files) {
 		return files, contents, nil
 	}
-	kept := 0
+	retained := 0
 	for n, f := range files {
 		if last[f.path] == n {
-			files[kept], contents[kept] = f, contents[n]
-			kept++
+			files[retained], contents[retained] = f, contents[n]
+			retained++
 		}
 	}
-	return files[:kept], contents[:kept], nil
+	return files[:retained], contents[:retained], nil
 }
 
 // MachineNameMode is the mode of MachineNameFile.

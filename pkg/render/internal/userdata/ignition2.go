@@ -3,7 +3,7 @@ package userdata
 import "github.com/coreos/ignition/v2/config/v3_3/types"
 
 // ignition2 is a document of Ignition 2.3.0 with the fields that we use, in the form that
-// operating-system-manager writes (contract 7.4):
+// operating-system-manager writes:
 // https://github.com/flatcar/ignition/blob/v0.36.2/doc/configuration-v2_3.md
 type ignition2 struct {
 	Ignition struct {

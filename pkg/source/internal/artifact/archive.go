@@ -116,7 +116,7 @@ func (a *archive) recordEntry(h *tar.Header, parts []string, r io.Reader) error 
 	}
 	a.entered = true
 	path := strings.Join(parts, "/")
-	class, reason := a.classify(parts[depth:], tarMode(h))
+	class, reason := a.classifyEntry(parts[depth:], tarMode(h))
 	if class == filter.ClassFile && h.Typeflag != tar.TypeReg {
 		class, reason = filter.ClassRejected, "it is not a regular file but a hard link, a device or similar: only regular files are read"
 	}
@@ -140,17 +140,18 @@ func (a *archive) recordEntry(h *tar.Header, parts []string, r io.Reader) error 
 	return nil
 }
 
-// classify applies the rules of Git trees to an entry and to the folders that contain it.
-func (a *archive) classify(parts []string, mode uint32) (filter.Class, string) {
-	if len(parts) > filter.MaxDepth+1 {
+// classifyEntry applies the rules of Git trees to an entry and to the folders that contain it. It also
+// returns why an entry is rejected.
+func (a *archive) classifyEntry(pathParts []string, mode uint32) (filter.Class, string) {
+	if len(pathParts) > filter.MaxDepth+1 {
 		return filter.ClassRejected, filter.TooDeep
 	}
-	for _, name := range parts[:len(parts)-1] {
+	for _, name := range pathParts[:len(pathParts)-1] {
 		if class, reason := filter.Classify(name, filter.ModeFolder); class != filter.ClassFolder {
 			return class, reason
 		}
 	}
-	return filter.Classify(parts[len(parts)-1], mode)
+	return filter.Classify(pathParts[len(pathParts)-1], mode)
 }
 
 func tarMode(h *tar.Header) uint32 {

@@ -231,8 +231,8 @@ func (l Limits) tooBig() error {
 // explainDownload returns why a download failed. It removes the URL that net/http adds,
 // because its query can contain a token.
 func explainDownload(ctx context.Context, from *url.URL, err error) error {
-	if refused, ok := dial.AsAddressError(err); ok {
-		return fault.New(fault.ErrInvalid, "%s: %v; to allow it, set --git-allowed-cidrs", from.Host, refused)
+	if addressErr, ok := dial.AsAddressError(err); ok {
+		return fault.New(fault.ErrInvalid, "%s: %v; to allow it, set --git-allowed-cidrs", from.Host, addressErr)
 	}
 	if slow, ok := errors.AsType[*phase.SlowError](context.Cause(ctx)); ok {
 		return fault.New(fault.ErrUnreachable, "%s: %v", from.Host, slow)

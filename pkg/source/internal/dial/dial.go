@@ -146,6 +146,6 @@ func rejectionReason(addr netip.Addr) string {
 
 // AsAddressError finds the error about a rejected address in an error of net/http.
 func AsAddressError(err error) (*addressError, bool) {
-	var refused *addressError
-	return refused, errors.As(err, &refused)
+	var addressErr *addressError
+	return addressErr, errors.As(err, &addressErr)
 }

@@ -218,7 +218,7 @@ func (p *Proxy) dialSOCKS(ctx context.Context, direct *net.Dialer, address strin
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	if _, refused := AsAddressError(err); refused || !errors.As(err, &op) || !strings.HasPrefix(op.Op, "socks") {
+	if _, isRejected := AsAddressError(err); isRejected || !errors.As(err, &op) || !strings.HasPrefix(op.Op, "socks") {
 		return nil, err
 	}
 	var dial *net.OpError

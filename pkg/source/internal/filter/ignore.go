@@ -67,23 +67,23 @@ func (r *Rules) ignoresFolder(name string) bool {
 	if len(name) <= len(r.top) {
 		return false
 	}
-	if verdict, ok := r.verdicts[name]; ok {
-		return verdict
+	if isIgnored, ok := r.verdicts[name]; ok {
+		return isIgnored
 	}
-	verdict := r.ignoresFolder(folderOf(name)) || r.excludes(name, true)
-	r.verdicts[name] = verdict
-	return verdict
+	isIgnored := r.ignoresFolder(folderOf(name)) || r.excludes(name, true)
+	r.verdicts[name] = isIgnored
+	return isIgnored
 }
 
 // excludes matches the patterns with one name, last pattern first.
 func (r *Rules) excludes(name string, isFolder bool) bool {
 	// The last pattern wins, and the extra ones follow those of the repository.
-	if verdict, ok := r.match(r.extra, r.top, name, isFolder); ok {
-		return verdict
+	if isIgnored, ok := r.match(r.extra, r.top, name, isFolder); ok {
+		return isIgnored
 	}
 	for at := folderOf(name); ; at = folderOf(at) {
-		if verdict, ok := r.match(r.folders[at], at, name, isFolder); ok {
-			return verdict
+		if isIgnored, ok := r.match(r.folders[at], at, name, isFolder); ok {
+			return isIgnored
 		}
 		if at == "" || len(at) <= len(r.top) {
 			return false
@@ -91,7 +91,7 @@ func (r *Rules) excludes(name string, isFolder bool) bool {
 	}
 }
 
-func (r *Rules) match(patterns []Pattern, at, name string, isFolder bool) (verdict, ok bool) {
+func (r *Rules) match(patterns []Pattern, at, name string, isFolder bool) (isIgnored, ok bool) {
 	if at != "" {
 		name = name[len(at)+1:]
 	}

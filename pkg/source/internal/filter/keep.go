@@ -13,23 +13,23 @@ import (
 // A Reader returns the content of a file, which has a path or a blob or both.
 type Reader func(ctx context.Context, f File) ([]byte, error)
 
-// Select returns the files of a tree that are not ignored, and adds rejected ones to
-// refused. It reads the ignore files among the files, and does not return them.
-func (s Scope) Select(ctx context.Context, read Reader, files []File, refused *RejectedEntries) ([]File, error) {
+// Select returns the files of a tree that are not ignored, and adds those that cannot
+// be read to rejected. It reads the ignore files among the files, and does not return them.
+func (s Scope) Select(ctx context.Context, read Reader, files []File, rejected *RejectedEntries) ([]File, error) {
 	patterns := map[string][]Pattern{}
-	kept := make([]File, 0, len(files))
+	selected := make([]File, 0, len(files))
 	for _, f := range files {
 		if !IsIgnoreFile(f.Path) {
-			kept = append(kept, f)
+			selected = append(selected, f)
 			continue
 		}
 		if len(patterns) == MaxIgnoreFiles {
-			refused.Add(f.Path, fmt.Sprintf("too many files: the first %d of this name are read", MaxIgnoreFiles))
+			rejected.Add(f.Path, fmt.Sprintf("too many files: the first %d of this name are read", MaxIgnoreFiles))
 			continue
 		}
 		found, err := ReadPatterns(ctx, read, f)
 		if errors.Is(err, fault.ErrInvalid) {
-			refused.Add(f.Path, err.Error())
+			rejected.Add(f.Path, err.Error())
 			continue
 		}
 		if err != nil {
@@ -38,13 +38,13 @@ func (s Scope) Select(ctx context.Context, read Reader, files []File, refused *R
 		patterns[f.Path] = found
 	}
 	r := NewRules(s, patterns)
-	kept = slices.DeleteFunc(kept, func(f File) bool { return r.Ignores(f.Path) })
+	selected = slices.DeleteFunc(selected, func(f File) bool { return r.Ignores(f.Path) })
 	// A rejected file that is ignored is not a problem of the source.
-	refused.list = slices.DeleteFunc(refused.list, func(f RejectedEntry) bool {
+	rejected.list = slices.DeleteFunc(rejected.list, func(f RejectedEntry) bool {
 		name, err := strconv.Unquote(`"` + f.Path + `"`)
 		return err == nil && !IsIgnoreFile(name) && (r.ignoresFolder(name) || r.Ignores(name))
 	})
-	return kept, r.CheckCost()
+	return selected, r.CheckCost()
 }
 
 // ReadPatterns reads an IgnoreFile. It returns ErrInvalid if the file is too large.

@@ -57,11 +57,11 @@ func parentWithSameContent(ctx context.Context, o *objectstore.Objects, c object
 		if err != nil {
 			return plumbing.ZeroHash, err
 		}
-		there, err := o.Find(ctx, p.Tree, parts)
+		parentEntry, err := o.Find(ctx, p.Tree, parts)
 		if err != nil {
 			return plumbing.ZeroHash, err
 		}
-		if there.Same(here) {
+		if parentEntry.Same(here) {
 			return parent, nil
 		}
 	}

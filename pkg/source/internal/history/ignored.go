@@ -146,7 +146,7 @@ func (v *visibleState) compareVisibleFiles() []Change {
 		}
 	}
 	for path := range v.shown {
-		if _, there := v.tree[path]; !there {
+		if _, existed := v.tree[path]; !existed {
 			delete(v.shown, path)
 			out = append(out, Change{Path: path})
 		}

@@ -163,9 +163,9 @@ func (m *Mirror) deleteTipsAndOtherPacks(name string) error {
 	return m.Load()
 }
 
-func (m *Mirror) removePacksBut(kept string) error {
+func (m *Mirror) removePacksBut(except string) error {
 	for _, name := range m.CurrentObjects().PackNames() {
-		if name == kept {
+		if name == except {
 			continue
 		}
 		for _, ext := range []string{".pack", ".idx"} { // in this order: an index without a pack is ignored

@@ -234,31 +234,31 @@ func (m *Mirror) Update(ctx context.Context, head plumbing.Hash, wants, branches
 	} else if haves, err = m.negotiationHaves(ctx); err != nil {
 		return err
 	}
-	ask := slices.DeleteFunc(slices.Clone(wants), func(id plumbing.Hash) bool { return slices.Contains(haves, id) })
-	if len(ask) > 0 {
-		if err := m.fetchPack(ctx, fetch, packOrder{wants: ask, haves: haves, renew: renew}); err != nil {
+	missing := slices.DeleteFunc(slices.Clone(wants), func(id plumbing.Hash) bool { return slices.Contains(haves, id) })
+	if len(missing) > 0 {
+		if err := m.fetchPack(ctx, fetch, packOrder{wants: missing, haves: haves, renew: renew}); err != nil {
 			return err
 		}
 	}
-	hole, err := m.FirstMissingCommit(ctx, head)
+	missingCommit, err := m.FirstMissingCommit(ctx, head)
 	switch {
 	case err != nil:
 		return err
 	// The server sends no single commits, and the commit was in none of the branches.
-	case hole == head && !slices.Contains(wants, head):
+	case missingCommit == head && !slices.Contains(wants, head):
 		return fault.New(fault.ErrNotFound, "no branch of the repository contains the commit")
-	case !hole.IsZero():
-		return objectstore.MissingError(hole)
+	case !missingCommit.IsZero():
+		return objectstore.MissingError(missingCommit)
 	}
 	// Heads of other sources remain recorded; otherwise each source would fetch its own
 	// pack now.
 	for _, id := range again {
-		hole, err := m.FirstMissingCommit(ctx, id)
+		missingCommit, err := m.FirstMissingCommit(ctx, id)
 		if err != nil {
 			return err
 		}
-		if !hole.IsZero() {
-			return objectstore.MissingError(hole)
+		if !missingCommit.IsZero() {
+			return objectstore.MissingError(missingCommit)
 		}
 	}
 	tips := slices.DeleteFunc(append(slices.Clone(m.tips), again...), func(id plumbing.Hash) bool { return id == head })

@@ -69,20 +69,20 @@ type Wanted struct {
 
 // Check rejects a selector with invalid values, or with more than one.
 func (s Selector) Check() (Wanted, error) {
-	given := 0
+	selectors := 0
 	for _, text := range []string{s.Branch, s.Tag, s.SemVer, s.Name, string(s.Commit)} {
 		if text != "" {
-			given++
+			selectors++
 		}
 	}
 	switch {
-	case s.Revision != "" && given > 0:
+	case s.Revision != "" && selectors > 0:
 		return Wanted{}, fault.New(fault.ErrInvalid, "a revision is set together with a branch, a tag or a commit: set only one of them")
 	case s.Revision != "":
 		return s.checkRevision()
-	case given > 1:
+	case selectors > 1:
 		return Wanted{}, fault.New(fault.ErrInvalid, "more than one of branch, tag, range of tags, name and commit are set: set only one of them")
-	case given == 0:
+	case selectors == 0:
 		s.Branch = "main"
 	case s.Commit != "":
 		_, err := history.ParseCommit(string(s.Commit))

@@ -134,20 +134,20 @@ func (r Spec) unknownBaseError(refs map[string]plumbing.Hash) error {
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	there := "; it has no branch and no tag"
+	available := "; it has no branch and no tag"
 	switch {
 	case len(names) > maxNamedBranches:
-		there = fmt.Sprintf("; it has %d branches and tags", len(names))
+		available = fmt.Sprintf("; it has %d branches and tags", len(names))
 	case len(names) > 0:
 		for i, name := range names {
 			names[i] = fmt.Sprintf("%q", fault.Shorten(name))
 		}
-		there = "; it has " + strings.Join(names, ", ")
+		available = "; it has " + strings.Join(names, ", ")
 	}
 	if r.base == "HEAD" {
-		return fault.New(fault.ErrNotFound, "its HEAD names a branch that does not exist: name a revision%s", there)
+		return fault.New(fault.ErrNotFound, "its HEAD names a branch that does not exist: name a revision%s", available)
 	}
-	return fault.New(fault.ErrNotFound, "the repository has no branch, tag or commit %q%s", fault.EscapeUnprintable(fault.Shorten(r.base)), there)
+	return fault.New(fault.ErrNotFound, "the repository has no branch, tag or commit %q%s", fault.EscapeUnprintable(fault.Shorten(r.base)), available)
 }
 
 // Resolve returns the commit of the revision in a repository with these references.

@@ -121,8 +121,8 @@ func (a *responseRecorder) record(data []byte, err error) {
 	if !errors.Is(err, io.EOF) {
 		a.last.broken = err
 	}
-	if room := beginBytes - len(a.last.begin); room > 0 {
-		a.last.begin = append(a.last.begin, data[:min(len(data), room)]...)
+	if free := beginBytes - len(a.last.begin); free > 0 {
+		a.last.begin = append(a.last.begin, data[:min(len(data), free)]...)
 	}
 }
 

@@ -221,7 +221,7 @@ func (s *Session) classifyError(ctx context.Context, request string, err error) 
 	}
 	var ours *fault.Error
 	var disk *fs.PathError
-	refused, isRefused := dial.AsAddressError(err)
+	addressErr, isRejected := dial.AsAddressError(err)
 	switch {
 	case slow != nil:
 		return fault.New(fault.ErrUnreachable, "%v; raise the timeout if the repository is large", slow)
@@ -231,8 +231,8 @@ func (s *Session) classifyError(ctx context.Context, request string, err error) 
 		return ours
 	case errors.As(err, &disk):
 		return fault.WrapWriteError(phase.Current(ctx, request), disk)
-	case isRefused:
-		return fault.New(fault.ErrInvalid, "%v; allow it with --git-allowed-cidrs if this is intended", refused)
+	case isRejected:
+		return fault.New(fault.ErrInvalid, "%v; allow it with --git-allowed-cidrs if this is intended", addressErr)
 	case last.status >= 300 && last.status < 400:
 		return fault.New(fault.ErrInvalid, "the server redirects to %s, which is not followed: set the repository's final URL", last.redirect)
 	case last.status >= 400:

@@ -151,26 +151,26 @@ func (s *sshTransport) commandError(err error) error {
 // classifyRefsError returns the error for a response that is not a list of references.
 func (s *sshTransport) classifyRefsError(err error) error {
 	var line *pktline.ErrorLine
-	var said []byte
+	var output []byte
 	switch {
 	case errors.As(err, &line): // a line that begins with ERR
-		said = []byte(line.Text)
+		output = []byte(line.Text)
 	case errors.Is(err, packp.ErrEmptyInput) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 		_ = s.remote.Wait() // reads the rest of the output; a deadline closes the connection
-		said = s.stderr.bytes()
+		output = s.stderr.bytes()
 	default:
 		return err
 	}
 	// The output is not shown, but it identifies the kind of error for git, GitHub and
 	// GitLab, in this order.
-	said = bytes.ToLower(said)
+	output = bytes.ToLower(output)
 	for _, gone := range []string{"does not appear to be a git repository", "not found", "could not be found", "no such file"} {
-		if bytes.Contains(said, []byte(gone)) {
+		if bytes.Contains(output, []byte(gone)) {
 			return fault.New(fault.ErrNotFound, "the server reports that the repository does not exist; check the path, and that the key has read access: some servers report a missing repository if access is denied")
 		}
 	}
 	for _, denied := range []string{"denied", "not allowed", "unauthorized", "forbidden"} {
-		if bytes.Contains(said, []byte(denied)) {
+		if bytes.Contains(output, []byte(denied)) {
 			return fault.New(fault.ErrAuthentication, "the server reports that this key has no read access to the repository")
 		}
 	}
@@ -263,8 +263,8 @@ type firstBytes struct {
 func (f *firstBytes) Write(p []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if room := beginBytes - len(f.text); room > 0 {
-		f.text = append(f.text, p[:min(len(p), room)]...)
+	if free := beginBytes - len(f.text); free > 0 {
+		f.text = append(f.text, p[:min(len(p), free)]...)
 	}
 	return len(p), nil
 }

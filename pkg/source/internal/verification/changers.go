@@ -114,8 +114,8 @@ func (v *verification) visibleFiles(ctx context.Context, tree plumbing.Hash) (ma
 	if v.spent += l.Entries; v.spent > history.MaxLineEntries {
 		return nil, fault.New(fault.ErrInvalid, "evaluating %s exceeds %d entries", filter.IgnoreFile, history.MaxLineEntries)
 	}
-	kept, err := in.Select(ctx, v.Objects.Content, l.Found, &l.Rejected)
-	for _, f := range kept {
+	selected, err := in.Select(ctx, v.Objects.Content, l.Found, &l.Rejected)
+	for _, f := range selected {
 		out[f.Path] = true
 	}
 	return out, err

@@ -53,7 +53,7 @@ func SplitCommit(id plumbing.Hash, data []byte) (signed, error) {
 		s.payload = append(s.payload, line...)
 	}
 	s.payload = append(bytes.TrimSuffix(s.payload, []byte("\n")), rest...)
-	whole, err := objectstore.ParseCommit(id, data)
+	commit, err := objectstore.ParseCommit(id, data)
 	if err != nil {
 		return s, err
 	}
@@ -62,12 +62,12 @@ func SplitCommit(id plumbing.Hash, data []byte) (signed, error) {
 		return s, err
 	}
 	// A signature between the parsed lines would hide some of them from this program.
-	if found > 1 || whole.Tree != inner.Tree || !slices.Equal(whole.Parents, inner.Parents) || whole.Author != inner.Author {
+	if found > 1 || commit.Tree != inner.Tree || !slices.Equal(commit.Parents, inner.Parents) || commit.Author != inner.Author {
 		return s, fault.New(fault.ErrInvalid, "commit %s is malformed: its signature is not where Git puts it", id)
 	}
-	s.made = whole.CommittedAt
+	s.made = commit.CommittedAt
 	subject, _, _ := bytes.Cut(bytes.TrimLeft(message, "\n"), []byte("\n"))
-	name, email, _ := objectstore.ParseIdentity(whole.Author)
+	name, email, _ := objectstore.ParseIdentity(commit.Author)
 	s.about = fmt.Sprintf("%q of %q", shortenText(removeAngleBrackets(string(subject))), shortenText(name+" <"+email+">"))
 	return s, nil
 }

@@ -359,16 +359,16 @@ const (
 
 // checkAllowedPaths checks that the signer of a commit can change some paths.
 func (v *verification) checkAllowedPaths(ctx context.Context, id plumbing.Hash, changed []string, c claim) error {
-	for _, demand := range v.Paths {
-		i := slices.IndexFunc(changed, demand.Matches)
+	for _, policy := range v.Paths {
+		i := slices.IndexFunc(changed, policy.Matches)
 		if i < 0 {
 			continue
 		}
 		good, about, err := v.verifyCommit(ctx, id)
 		what := fmt.Sprintf("commit %s %s "+c.does, id, about, shortenText(changed[i]))
-		if err == nil && !good.IsMadeByAny(demand.Principals) {
+		if err == nil && !good.IsMadeByAny(policy.Principals) {
 			v.addFinding(NotAllowed, fmt.Sprintf("%s and is signed by %s, but paths that match %q can be changed only by %s%s",
-				what, good.Signature, demand.Glob, strings.Join(demand.Principals, ", "), c.remedy))
+				what, good.Signature, policy.Glob, strings.Join(policy.Principals, ", "), c.remedy))
 		}
 		if err = v.recordSignatureFault(err, what, c.remedy); err != nil {
 			return err

@@ -54,11 +54,11 @@ func (d Directory) Read(ctx context.Context, lines *history.Cache) (State, error
 
 // ReadFiles reads the current profile files of the folder, without history.
 func (d Directory) ReadFiles(ctx context.Context) ([]filter.File, []filter.RejectedEntry, error) {
-	files, refused, err := d.readFiles(ctx)
+	files, rejected, err := d.readFiles(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading directory %s: %w", d.Name(), err)
 	}
-	return files, refused, nil
+	return files, rejected, nil
 }
 
 func (d Directory) readFiles(ctx context.Context) ([]filter.File, []filter.RejectedEntry, error) {
@@ -152,7 +152,7 @@ func (d Directory) readPlain(ctx context.Context, root *os.Root, path string, su
 	if err := w.findFiles(ctx, filter.Scope{Parts: sub, Ignore: d.Ignore}); err != nil {
 		return State{}, err
 	}
-	files, refused, err := w.readFoundFiles(ctx)
+	files, rejected, err := w.readFoundFiles(ctx)
 	if err != nil {
 		return State{}, err
 	}
@@ -160,9 +160,9 @@ func (d Directory) readPlain(ctx context.Context, root *os.Root, path string, su
 		files[i].Dirty = true
 	}
 	if refusal != nil {
-		refused = append([]filter.RejectedEntry{*refusal}, refused...)
+		rejected = append([]filter.RejectedEntry{*refusal}, rejected...)
 	}
-	return State{Files: files, Rejected: refused, Dirty: true}, nil
+	return State{Files: files, Rejected: rejected, Dirty: true}, nil
 }
 
 func (d Directory) readWorktree(ctx context.Context, repo *Repository, in filter.Scope, lines *history.Cache) (State, error) {
@@ -170,7 +170,7 @@ func (d Directory) readWorktree(ctx context.Context, repo *Repository, in filter
 	if err := w.findFiles(ctx, in); err != nil {
 		return State{}, err
 	}
-	files, refused, err := w.readFoundFiles(ctx)
+	files, rejected, err := w.readFoundFiles(ctx)
 	if err != nil {
 		return State{}, err
 	}
@@ -178,7 +178,7 @@ func (d Directory) readWorktree(ctx context.Context, repo *Repository, in filter
 	if err != nil {
 		return State{}, addDamageRemedy(err)
 	}
-	state := State{Files: files, Rejected: refused, Repository: repo, Head: history.Commit(repo.head.String()), Branch: repo.branch}
+	state := State{Files: files, Rejected: rejected, Repository: repo, Head: history.Commit(repo.head.String()), Branch: repo.branch}
 	for i, f := range files {
 		files[i].Dirty = committed[f.Path] != f.Blob
 		state.Dirty = state.Dirty || files[i].Dirty

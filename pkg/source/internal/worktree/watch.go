@@ -28,6 +28,20 @@ func (d Directory) watch(changed func(context.Context), limit int, poll time.Dur
 	}, changed, limit, poll)
 }
 
+// WatchFiles starts watching files, by their absolute paths, and the links in these. If folder is not
+// empty, each profile file in it is watched, too. It calls changed as Watch does.
+func WatchFiles(files []string, folder string, changed func(context.Context)) *watch.Watch {
+	return watch.Start(func(scan *watch.Scan) {
+		for _, file := range files {
+			s := search{scan: scan}
+			s.watchPath("/", "/", file)
+		}
+		if folder != "" {
+			scan.WatchFolder(folder).All = true
+		}
+	}, changed, watch.MaxFolders, watch.Poll)
+}
+
 // search finds the folders of a directory to watch.
 type search struct {
 	dir   Directory

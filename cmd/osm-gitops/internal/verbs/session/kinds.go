@@ -71,14 +71,16 @@ func (k *Kind) ConnectionIn(s *Session) *Connection {
 // ListNames lists the objects of a kind, as "NAMESPACE/NAME" if they have a namespace.
 func (k *Kind) ListNames(ctx context.Context, s *Session, namespace string) ([]string, error) {
 	var out []string
-	list := kubeclient.MetadataList(k.GVK)
-	err := kubeclient.EachPage(ctx, k.ConnectionIn(s), list, func() {
+	for list, err := range kubeclient.Pages(ctx, k.ConnectionIn(s), kubeclient.MetadataList(k.GVK), client.InNamespace(namespace)) {
+		if err != nil {
+			return nil, err
+		}
 		for i := range list.Items {
 			m := &list.Items[i]
 			if k != PoolKind || m.Annotations[api.AnnotationOSP] != "" {
 				out = append(out, strings.TrimPrefix(m.Namespace+"/"+m.Name, "/"))
 			}
 		}
-	}, client.InNamespace(namespace))
-	return out, err
+	}
+	return out, nil
 }

@@ -47,8 +47,8 @@ func (s *Session) FindCandidate(ctx context.Context, namespace, profile string) 
 	if err := s.Management.WithWatch.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 		return selection.Candidate{}, AddRemedy(err)
 	}
-	own, builtin := selection.SplitBuiltin(list.Items)
-	for _, sources := range [][]api.ProfileSource{own, builtin} {
+	userSources, builtin := selection.SplitBuiltin(list.Items)
+	for _, sources := range [][]api.ProfileSource{userSources, builtin} {
 		if c, ok := selection.FindCandidate(sources, profile); ok {
 			return c, nil
 		}

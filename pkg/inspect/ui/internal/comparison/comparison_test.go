@@ -132,7 +132,7 @@ func inputWith(t *testing.T, path, data string) render.Input {
 	if in.Pool, err = render.DecodePool(&md); err != nil {
 		t.Fatal(err)
 	}
-	in, _ = in.SplitSecrets()
+	in, _ = in.ReplaceSecrets()
 	return in
 }
 

@@ -211,14 +211,14 @@ func profileSummaries(f *fleet.Model) map[string]*ProfileSummary {
 		}
 		return out[name]
 	}
-	own, builtin := selection.SplitBuiltin(f.Sources)
+	userSources, builtin := selection.SplitBuiltin(f.Sources)
 	for i := range f.Sources {
 		for _, e := range f.Sources[i].Status.Profiles {
 			s := of(e.Name)
 			if s.Source != "" {
 				continue
 			}
-			c, ok := selection.FindCandidate(own, e.Name)
+			c, ok := selection.FindCandidate(userSources, e.Name)
 			if !ok {
 				c, _ = selection.FindCandidate(builtin, e.Name)
 			}
@@ -230,13 +230,13 @@ func profileSummaries(f *fleet.Model) map[string]*ProfileSummary {
 		of(key.Profile).Versions++
 	}
 	for _, p := range f.Pools {
-		if !p.Gone && !p.Elsewhere && p.Profile != "" {
+		if !p.Gone && !p.OutsideSources && p.Profile != "" {
 			of(p.Profile).Pools++
 		}
 	}
 	for _, n := range f.Nodes {
 		p := f.Pools[n.Pool]
-		if n.Removed == nil && n.Profile != "" && (p == nil || !p.Elsewhere) {
+		if n.Removed == nil && n.Profile != "" && (p == nil || !p.OutsideSources) {
 			of(n.Profile).Nodes++
 		}
 	}

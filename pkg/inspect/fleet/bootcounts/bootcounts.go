@@ -1,4 +1,4 @@
-package fleet
+package bootcounts
 
 import (
 	"cmp"
@@ -12,15 +12,17 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/fleet"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // joinLimit is the time after which a machine without a Node has failed, as for rollouts.
 const joinLimit = 30 * time.Minute
 
-// VersionBoots counts the machines of one version: those that have or had a Node, and the existing
+// Version counts the machines of one version: those that have or had a Node, and the existing
 // ones without. Failed machines that were deleted are only in the audit log.
-type VersionBoots struct {
+type Version struct {
 	Profile string `json:"profile"`
 	Version string `json:"version"`
 	Commit  string `json:"commit,omitempty"`
@@ -37,81 +39,64 @@ type VersionBoots struct {
 	P50Seconds float64 `json:"p50Seconds"`
 	P95Seconds float64 `json:"p95Seconds"`
 	// Causes are those of the failing and failed machines.
-	Causes []MachineBoot `json:"causes,omitempty"`
+	Causes []fleet.MachineBoot `json:"causes,omitempty"`
 
 	newest  time.Time // the last creation of a machine
 	seconds []float64
 }
 
-// MachineBoot is a machine without a Node.
-type MachineBoot struct {
-	Pool    string    `json:"pool"`
-	Machine string    `json:"machine"`
-	Created time.Time `json:"created"`
-	// Boot is its stage that fails, nil if it reports none.
-	Boot *api.MachineBootStatus `json:"boot,omitempty"`
-
-	uid types.UID
-}
-
-// ListUnjoined lists the machines without a Node and what they report, by pool and name. The error
-// is that of the first kind that cannot be listed.
-func ListUnjoined(ctx context.Context, worker client.Reader, pageSize int64) ([]MachineBoot, error) {
-	from := listed{worker, pageSize}
+// ListUnjoined lists the machines without a Node and what they report, by pool and name, with
+// pageSize objects per request. The error is that of the first kind that cannot be listed.
+func ListUnjoined(ctx context.Context, worker client.Reader, pageSize int64) ([]fleet.MachineBoot, error) {
 	pools := map[types.UID]string{}
-	err := forEachPage(ctx, from, &cluster.MachineSetList{}, func(l *cluster.MachineSetList) {
-		for i := range l.Items {
-			pools[l.Items[i].UID] = lineage.PoolOfSet(&l.Items[i]).String()
+	for sets, err := range kubeclient.Pages(ctx, worker, &cluster.MachineSetList{}, client.Limit(pageSize)) {
+		if err != nil {
+			return nil, err
 		}
-	})
-	if err != nil {
-		return nil, err
+		for i := range sets.Items {
+			pools[sets.Items[i].UID] = lineage.PoolOfSet(&sets.Items[i]).String()
+		}
 	}
-	var out []MachineBoot
-	err = forEachPage(ctx, from, &cluster.MachineList{}, func(l *cluster.MachineList) {
-		for i := range l.Items {
-			m := &l.Items[i]
+	unjoined := map[types.UID]*fleet.MachineBoot{}
+	for machines, err := range kubeclient.Pages(ctx, worker, &cluster.MachineList{}, client.Limit(pageSize)) {
+		if err != nil {
+			return nil, err
+		}
+		for i := range machines.Items {
+			m := &machines.Items[i]
 			if pool := pools[lineage.MachineSetOf(m).UID]; pool != "" && m.Status.NodeRef == nil && m.DeletionTimestamp == nil {
-				out = append(out, MachineBoot{Pool: pool, Machine: m.Name, Created: m.CreationTimestamp.Time, uid: m.UID})
+				unjoined[m.UID] = &fleet.MachineBoot{Pool: pool, Machine: m.Name, Created: m.CreationTimestamp.Time}
 			}
 		}
-	})
-	if err != nil || len(out) == 0 {
-		return nil, err
 	}
-	failing := map[types.UID]*api.MachineBootStatus{}
-	err = forEachFailing(ctx, from, func(_ string, s *api.MachineBootStatus) { failing[s.MachineUID] = s })
-	for i := range out {
-		out[i].Boot = failing[out[i].uid]
+	if len(unjoined) == 0 {
+		return nil, nil
 	}
-	slices.SortFunc(out, func(a, b MachineBoot) int {
+	failing := func(_ string, s *api.MachineBootStatus) {
+		if m := unjoined[s.MachineUID]; m != nil {
+			m.Boot = s
+		}
+	}
+	err := fleet.ForEachFailing(ctx, worker, failing, client.Limit(pageSize))
+	var out []fleet.MachineBoot
+	for _, m := range unjoined {
+		out = append(out, *m)
+	}
+	slices.SortFunc(out, func(a, b fleet.MachineBoot) int {
 		return cmp.Or(strings.Compare(a.Pool, b.Pool), strings.Compare(a.Machine, b.Machine))
 	})
 	return out, err
 }
 
-// forEachFailing calls take for each stage that fails, with its pool, "namespace/name".
-func forEachFailing(ctx context.Context, from listed, take func(pool string, s *api.MachineBootStatus)) error {
-	return forEachPage(ctx, from, &api.BootReportList{}, func(l *api.BootReportList) {
-		for i := range l.Items {
-			for _, s := range l.Items[i].Status.Machines {
-				if s.Outcome == api.BootFailing {
-					take(lineage.PoolOf(&l.Items[i]), &s)
-				}
-			}
-		}
-	}, client.InNamespace(api.NamespaceCloudInitSettings))
-}
-
-// CountBoots counts the machines of each version in the pools that in accepts, those of the newest
+// Count counts the machines of each version in the pools that in accepts, those of the newest
 // machine first. Machines without a Node are counted for the version that their pool had when they
 // were created, unless they report another.
-func (f *Model) CountBoots(unjoined []MachineBoot, in func(pool string) bool) []*VersionBoots {
-	rows := map[OriginKey]*VersionBoots{}
-	row := func(key OriginKey, created time.Time) *VersionBoots {
+func Count(f *fleet.Model, unjoined []fleet.MachineBoot, in func(pool string) bool) []*Version {
+	rows := map[fleet.OriginKey]*Version{}
+	row := func(key fleet.OriginKey, created time.Time) *Version {
 		b := rows[key]
 		if b == nil {
-			b = &VersionBoots{Profile: key.Profile, Version: key.Version, Commit: key.Commit}
+			b = &Version{Profile: key.Profile, Version: key.Version, Commit: key.Commit}
 			if o := f.Origins[key]; o != nil {
 				b.Author = o.Author
 			}
@@ -126,7 +111,7 @@ func (f *Model) CountBoots(unjoined []MachineBoot, in func(pool string) bool) []
 		if n.Version == "" || !in(n.Pool) {
 			continue
 		}
-		key := OriginKey{n.Profile, n.Version, n.Commit}
+		key := fleet.OriginKey{Profile: n.Profile, Version: n.Version, Commit: n.Commit}
 		if n.Configuration != nil {
 			key.Commit = n.Configuration.Commit
 		}
@@ -135,7 +120,7 @@ func (f *Model) CountBoots(unjoined []MachineBoot, in func(pool string) bool) []
 		b.seconds = append(b.seconds, n.Joined.Sub(n.Created.Time).Seconds())
 	}
 	for _, m := range unjoined {
-		key, known := f.versionOf(m)
+		key, known := versionOf(f, m)
 		if !known || !in(m.Pool) {
 			continue
 		}
@@ -151,31 +136,31 @@ func (f *Model) CountBoots(unjoined []MachineBoot, in func(pool string) bool) []
 		}
 		b.Causes = append(b.Causes, m)
 	}
-	out := []*VersionBoots{}
+	out := []*Version{}
 	for _, b := range rows {
 		slices.Sort(b.seconds)
 		b.P50Seconds, b.P95Seconds = percentile(b.seconds, 50), percentile(b.seconds, 95)
 		out = append(out, b)
 	}
-	slices.SortFunc(out, func(a, b *VersionBoots) int {
+	slices.SortFunc(out, func(a, b *Version) int {
 		return cmp.Or(b.newest.Compare(a.newest), strings.Compare(a.Profile, b.Profile), strings.Compare(a.Version, b.Version), strings.Compare(a.Commit, b.Commit))
 	})
 	return out
 }
 
 // versionOf returns the version that a machine without a Node boots.
-func (f *Model) versionOf(m MachineBoot) (OriginKey, bool) {
+func versionOf(f *fleet.Model, m fleet.MachineBoot) (fleet.OriginKey, bool) {
 	p := f.Pools[m.Pool]
 	if p == nil {
-		return OriginKey{}, false
+		return fleet.OriginKey{}, false
 	}
 	for _, g := range slices.Backward(p.Timeline) {
 		reported := m.Boot != nil && g.Profile == m.Boot.Profile && g.Version == m.Boot.Version
 		if reported || m.Boot == nil && !g.From.After(m.Created) {
-			return OriginKey{g.Profile, g.Version, g.Commit}, true
+			return fleet.OriginKey{Profile: g.Profile, Version: g.Version, Commit: g.Commit}, true
 		}
 	}
-	return OriginKey{}, false
+	return fleet.OriginKey{}, false
 }
 
 // percentile returns the value at a percentile of sorted values by the nearest rank, 0 for none.
@@ -186,8 +171,8 @@ func percentile(sorted []float64, percent int) float64 {
 	return sorted[(len(sorted)*percent+99)/100-1]
 }
 
-// BootRegression is where machines of a pool stopped joining.
-type BootRegression struct {
+// Regression is where machines of a pool stopped joining.
+type Regression struct {
 	// Joined is the last version whose machines joined, empty if none did.
 	Joined string `json:"joined,omitempty"`
 	// Failed is the first version after it whose machines did not.
@@ -205,17 +190,17 @@ type RegressionCommit struct {
 	Author  string `json:"author,omitempty"`
 }
 
-// FindBootRegression returns where the machines of a pool stopped joining, nil if those of its
+// FindRegression returns where the machines of a pool stopped joining, nil if those of its
 // latest version with machines joined. boots are the counts of this pool.
-func (f *Model) FindBootRegression(pool string, boots []*VersionBoots) *BootRegression {
+func FindRegression(f *fleet.Model, pool string, boots []*Version) *Regression {
 	p := f.Pools[pool]
 	if p == nil {
 		return nil
 	}
-	var joined, failed *OriginKey
+	var joined, failed *fleet.OriginKey
 	for _, g := range p.Timeline {
-		key := OriginKey{g.Profile, g.Version, g.Commit}
-		i := slices.IndexFunc(boots, func(b *VersionBoots) bool {
+		key := fleet.OriginKey{Profile: g.Profile, Version: g.Version, Commit: g.Commit}
+		i := slices.IndexFunc(boots, func(b *Version) bool {
 			return b.Profile == g.Profile && b.Version == g.Version && b.Commit == g.Commit
 		})
 		switch {
@@ -229,7 +214,7 @@ func (f *Model) FindBootRegression(pool string, boots []*VersionBoots) *BootRegr
 	if failed == nil {
 		return nil
 	}
-	out := &BootRegression{Failed: failed.Version, Commits: []RegressionCommit{}}
+	out := &Regression{Failed: failed.Version, Commits: []RegressionCommit{}}
 	until := f.Origins[*failed]
 	var after time.Time
 	if joined != nil {
@@ -241,7 +226,7 @@ func (f *Model) FindBootRegression(pool string, boots []*VersionBoots) *BootRegr
 	if until == nil {
 		return out
 	}
-	var between []*Origin
+	var between []*fleet.Origin
 	for _, o := range f.Origins {
 		at := o.CommitTime()
 		inside := o == until || !after.IsZero() && at.After(after) && at.Before(until.CommitTime())
@@ -249,7 +234,7 @@ func (f *Model) FindBootRegression(pool string, boots []*VersionBoots) *BootRegr
 			between = append(between, o)
 		}
 	}
-	slices.SortFunc(between, func(a, b *Origin) int {
+	slices.SortFunc(between, func(a, b *fleet.Origin) int {
 		return cmp.Or(a.CommitTime().Compare(b.CommitTime()), strings.Compare(a.Version, b.Version))
 	})
 	for _, o := range between {

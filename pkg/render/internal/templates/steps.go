@@ -48,8 +48,8 @@ type program struct {
 	steps []step
 }
 
-// defined returns the template and those defined in it, in the order of their names.
-func (p *program) defined() []*template.Template {
+// definedTemplates returns the template and those defined in it, in the order of their names.
+func (p *program) definedTemplates() []*template.Template {
 	defined := slices.DeleteFunc(p.Templates(), func(t *template.Template) bool { return t.Tree == nil })
 	slices.SortFunc(defined, func(a, b *template.Template) int { return strings.Compare(a.Name(), b.Name()) })
 	return defined
@@ -59,25 +59,27 @@ func (p *program) defined() []*template.Template {
 // the meter. A function could not know which rendering calls it, and a variable is not visible
 // in every template.
 type step struct {
-	node      *parse.TextNode
-	pos       parse.Pos // of what it counts, in the source
-	steps     meter.Steps
-	depth     int  // 1 at the beginning of a template, -1 at its end
-	omitsNext bool // what is written next is or holds a credential
+	node  *parse.TextNode
+	pos   parse.Pos // of what it counts, in the source
+	steps meter.Steps
+	// depthChange is 1 at the beginning of a template, -1 at its end, otherwise 0.
+	depthChange int
+	omitsNext   bool // what is written next is or holds a credential
 }
 
 // stepMark cannot begin a text in UTF-8, so that addresses are compared only for steps.
 const stepMark = 0xff
 
-// insertSteps adds the steps to a parsed template and those defined in it.
-func (p *program) insertSteps() *shapeError {
-	defined := p.defined()
+// insertMeteringSteps inserts the steps that charge the meter into a parsed template and those defined
+// in it.
+func (p *program) insertMeteringSteps() *limitError {
+	defined := p.definedTemplates()
 	variables, err := countVariables(defined)
 	if err != nil {
 		return err
 	}
 	for _, t := range defined {
-		if err := p.addRangeSteps(t.Root, variables, 0); err != nil {
+		if err := p.insertRangeSteps(t.Root, variables, 0); err != nil {
 			return err
 		}
 		begin := p.newStepNode(t.Root.Pos, parsetree.CountSteps(t.Root, variables), 1)
@@ -86,8 +88,9 @@ func (p *program) insertSteps() *shapeError {
 	return nil
 }
 
-// addRangeSteps adds a step to every range below a list.
-func (p *program) addRangeSteps(list *parse.ListNode, variables, depth int) *shapeError {
+// insertRangeSteps inserts a step into every range below a list. variables is how many the text
+// declares, nesting how many conditions and ranges contain the list.
+func (p *program) insertRangeSteps(list *parse.ListNode, variables, nesting int) *limitError {
 	if list == nil {
 		return nil
 	}
@@ -96,13 +99,13 @@ func (p *program) addRangeSteps(list *parse.ListNode, variables, depth int) *sha
 		if b == nil {
 			continue
 		}
-		if depth == maxNesting {
-			return &shapeError{pos: b.Pos, message: fmt.Sprintf("if, with and range are nested more than %d deep: make templates of the inner ones", maxNesting)}
+		if nesting == maxNesting {
+			return &limitError{pos: b.Pos, message: fmt.Sprintf("if, with and range are nested more than %d deep: make templates of the inner ones", maxNesting)}
 		}
-		if err := p.addRangeSteps(b.List, variables, depth+1); err != nil {
+		if err := p.insertRangeSteps(b.List, variables, nesting+1); err != nil {
 			return err
 		}
-		if err := p.addRangeSteps(b.ElseList, variables, depth+1); err != nil {
+		if err := p.insertRangeSteps(b.ElseList, variables, nesting+1); err != nil {
 			return err
 		}
 		if b.NodeType == parse.NodeRange {
@@ -112,29 +115,31 @@ func (p *program) addRangeSteps(list *parse.ListNode, variables, depth int) *sha
 	return nil
 }
 
-func (p *program) newStepNode(pos parse.Pos, s meter.Steps, depth int) *parse.TextNode {
+// newStepNode records a step of the program, and returns its node for the tree.
+func (p *program) newStepNode(pos parse.Pos, steps meter.Steps, depthChange int) *parse.TextNode {
 	text := binary.BigEndian.AppendUint32([]byte{stepMark}, uint32(len(p.steps))) //nolint:gosec // a source has fewer than 1<<20 bytes
 	node := &parse.TextNode{NodeType: parse.NodeText, Pos: -1, Text: text}
-	p.steps = append(p.steps, step{node: node, pos: pos, steps: s, depth: depth})
+	p.steps = append(p.steps, step{node: node, pos: pos, steps: steps, depthChange: depthChange})
 	return node
 }
 
-// findStep returns the step whose text is written, nil for other texts.
-func (p *program) findStep(text []byte) *step {
+// stepOfWrittenText returns the step whose node a template writes, nil if it writes output. It compares
+// the address of the text.
+func (p *program) stepOfWrittenText(text []byte) *step {
 	if len(text) != 5 || text[0] != stepMark {
 		return nil
 	}
-	i := binary.BigEndian.Uint32(text[1:])
+	index := binary.BigEndian.Uint32(text[1:])
 	// Text of the output can have the same bytes, and never the same address.
-	if int(i) >= len(p.steps) || &p.steps[i].node.Text[0] != &text[0] {
+	if int(index) >= len(p.steps) || &p.steps[index].node.Text[0] != &text[0] {
 		return nil
 	}
-	return &p.steps[i]
+	return &p.steps[index]
 }
 
-// charge has the meter count a step.
-func (t *step) charge(m *meter.Meter) error {
-	m.Invocations += t.depth
+// chargeTo has the meter count the step. The error says which limit was exceeded.
+func (t *step) chargeTo(m *meter.Meter) error {
+	m.Invocations += t.depthChange
 	if m.Invocations > maxInvocations {
 		return &stepError{pos: t.pos, message: fmt.Sprintf("templates invoke one another more than %d deep: stop the recursion", maxInvocations)}
 	}
@@ -157,16 +162,16 @@ type stepError struct {
 
 func (e *stepError) Error() string { return e.message }
 
-// shapeError is about a template that parses but exceeds a limit of execution.
-type shapeError struct {
+// limitError is about a template that parses but exceeds a limit of nesting or variables.
+type limitError struct {
 	pos     parse.Pos
 	message string
 }
 
-func (e *shapeError) Error() string { return e.message }
+func (e *limitError) Error() string { return e.message }
 
 // countVariables counts the variables that templates declare.
-func countVariables(templates []*template.Template) (int, *shapeError) {
+func countVariables(templates []*template.Template) (int, *limitError) {
 	n, last := 0, parse.Pos(0)
 	for _, t := range templates {
 		parsetree.Walk(t.Root, func(node parse.Node) bool {
@@ -180,7 +185,7 @@ func countVariables(templates []*template.Template) (int, *shapeError) {
 		})
 	}
 	if n > maxVariables {
-		return 0, &shapeError{pos: last, message: fmt.Sprintf("the template declares more than %d variables: use a dict or a list instead", maxVariables)}
+		return 0, &limitError{pos: last, message: fmt.Sprintf("the template declares more than %d variables: use a dict or a list instead", maxVariables)}
 	}
 	return n, nil
 }
@@ -190,7 +195,7 @@ func (g *limiter) bindFunctions(p *program) {
 	mutates := false
 	var actions []*parse.ActionNode
 	used := map[string]any{}
-	for _, t := range p.defined() {
+	for _, t := range p.definedTemplates() {
 		parsetree.Walk(t.Root, func(n parse.Node) bool {
 			switch n := n.(type) {
 			case *parse.ActionNode:

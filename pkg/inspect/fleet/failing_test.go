@@ -2,10 +2,8 @@ package fleet_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -16,53 +14,9 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/fleet"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/fleet/bootcounts"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
-	"github.com/osm-gitops/osm-gitops/test/fleetfixture"
 )
-
-// Versions are counted by the nodes that joined and the machines that did not, those of the newest
-// machine first; and a pool's break is after the last version with nodes.
-func TestCountBoots(t *testing.T) {
-	o := fleetfixture.World()
-	for i := range o.Nodes {
-		o.Nodes[i].Created = metav1.NewTime(o.Nodes[i].Joined.Add(-time.Duration(i+1) * time.Minute))
-	}
-	o.Profiles = append(o.Profiles, fleetfixture.ProfileMeta("osp-web", "v1.2.0", fleetfixture.Third, fleetfixture.Third, "Cy <cy@example.com>", fleetfixture.Day))
-	o.Configs[0] = fleetfixture.ConfigOf("shop/web-eu", "v1.2.0", fleetfixture.Third, "d-eu-3", fleetfixture.Ago(2*time.Hour), "u9")
-	f := fleet.NewModel(fleetfixture.Noon, o)
-	const pool = "shop/web-eu"
-	current := f.Pools[pool].Current
-	cause := &api.MachineBootStatus{Profile: current.Profile, Version: current.Version, Attempt: 3}
-	unjoined := []fleet.MachineBoot{
-		{Pool: pool, Machine: "booting", Created: f.At.Add(-time.Minute)},
-		{Pool: pool, Machine: "failing", Created: f.At.Add(-29 * time.Minute), Boot: cause},
-		{Pool: pool, Machine: "failed", Created: f.At.Add(-30 * time.Minute), Boot: cause},
-		{Pool: pool, Machine: "silent", Created: f.At.Add(-time.Hour)},
-		{Pool: "shop/web-us", Machine: "other", Created: f.At.Add(-time.Hour)},
-		{Pool: "unknown/pool", Machine: "other", Created: f.At.Add(-time.Hour)},
-	}
-	own := func(p string) bool { return p == pool }
-	summarize := func(rows []*fleet.VersionBoots) (out []string) {
-		for _, b := range rows {
-			out = append(out, fmt.Sprintf("%s %d %d %d %d %.0f %.0f", b.Version, b.Joined, b.Booting, b.Failing, b.Failed, b.P50Seconds, b.P95Seconds))
-		}
-		return out
-	}
-	boots := f.CountBoots(unjoined, own)
-	// v1.1.0 has nodes 2, 3 and 5, v1.0.0 has 1 and 4: their numbers are the minutes to join.
-	if diff := cmp.Diff([]string{"v1.2.0 0 1 1 2 0 0", "v1.0.0 2 0 0 0 60 240", "v1.1.0 3 0 0 0 180 300"}, summarize(boots)); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-	if b := f.FindBootRegression(pool, boots); b == nil || b.Joined != "v1.1.0" || b.Failed != "v1.2.0" || len(b.Commits) != 1 || b.Commits[0].Version != "v1.2.0" || b.Commits[0].Author == "" {
-		t.Errorf("the break is %+v", b)
-	}
-	if b := f.FindBootRegression(pool, f.CountBoots(unjoined[:1], own)); b != nil {
-		t.Errorf("while a machine boots, the break is %+v", b)
-	}
-	if all := f.CountBoots(unjoined, func(string) bool { return true }); len(all) <= len(boots) {
-		t.Errorf("all pools have %v", summarize(all))
-	}
-}
 
 // Machines without a Node are listed in pages with their pool and the stage that fails; those that
 // are deleted or joined are not.
@@ -101,7 +55,7 @@ func TestListUnjoined(t *testing.T) {
 	report.Status.Machines = []api.MachineBootStatus{stage(api.BootStageBootstrap, api.BootSucceeded), stage(api.BootStageSetup, api.BootFailing)}
 	do(cl.Status().Update(t.Context(), report))
 	for size := range int64(3) {
-		all, err := fleet.ListUnjoined(t.Context(), cl, size)
+		all, err := bootcounts.ListUnjoined(t.Context(), cl, size)
 		do(err)
 		var got []string
 		for _, m := range all {

@@ -8,14 +8,14 @@ import (
 )
 
 // Concurrent renderings are limited, so that the profiles of one tenant use up neither the
-// memory of a controller nor the share of the others. A rendering begins in a small room. If it
-// does not fit, it discards its results, waits for one of the few large rooms, and begins
+// memory of a controller nor the share of the others. A rendering begins with a small slot. If it
+// does not fit, it discards its results, waits for one of the few large slots, and begins
 // again. Renderings that fit never wait for those that do not.
 const (
-	// smallRooms and largeRooms are the number of concurrent renderings of each kind. A small
+	// smallSlots and largeSlots are the number of concurrent renderings of each kind. A small
 	// one allocates up to 8 MiB, a large one up to 32 MiB (BenchmarkBudget).
-	smallRooms = 8
-	largeRooms = 2
+	smallSlots = 8
+	largeSlots = 2
 
 	SmallCost   = MaxCost / 10
 	SmallMade   = 1 << 20   // 1 MiB
@@ -29,7 +29,7 @@ const (
 type MemorySlots struct{ small, Large *semaphore.Weighted }
 
 func NewMemorySlots() MemorySlots {
-	return MemorySlots{small: semaphore.NewWeighted(smallRooms), Large: semaphore.NewWeighted(largeRooms)}
+	return MemorySlots{small: semaphore.NewWeighted(smallSlots), Large: semaphore.NewWeighted(largeSlots)}
 }
 
 // Memory limits a rendering, which has to begin again with more if it exceeds the limit. A nil
@@ -39,8 +39,8 @@ type Memory struct {
 	outgrown bool
 }
 
-// errOutgrown ends a rendering that begins again with a large room. No caller gets it.
-var errOutgrown = errors.New("needs a large room")
+// errOutgrown ends a rendering that begins again with a large slot. No caller gets it.
+var errOutgrown = errors.New("needs a large slot")
 
 // RequireFit returns an error if a rendering does not fit into a small slot. RunSmallThenLarge then
 // repeats it in a large one.
