@@ -138,6 +138,9 @@ func addDetails(f *auditlog.Event, np, now *api.NodeProvenance) {
 	case auditlog.NodeDiffers, auditlog.NodeMatches:
 		m := now.Status.Match
 		c := conditionWithMessage(api.MatchesCondition, np, now)
+		if c == nil { // an earlier release, or a user, removed it
+			c = new(drift.Condition(m, nil))
+		}
 		f.Since, f.Reason, f.Message = formatTime(m.Since.Time), c.Reason, redact.RemoveControlChars(c.Message)
 		if m.State == api.MatchStateDiffers { // the condition names some
 			f.Message = drift.Describe(m, len(m.Differences))

@@ -313,3 +313,15 @@ func TestCounts(t *testing.T) {
 	f.do(f.client.Delete(t.Context(), &api.NodeProvenance{ObjectMeta: metav1.ObjectMeta{Name: lineage.ProvenanceName(reported.Name, reported.UID)}}))
 	want(map[string]float64{"node_provenances gone": 0, "nodes Reported": 0})
 }
+
+// A condition that an earlier release removed is no reason to lose the entry.
+func TestAuditDetailsWithoutCondition(t *testing.T) {
+	np := &api.NodeProvenance{Status: api.NodeProvenanceStatus{Match: &api.NodeMatch{
+		State: api.MatchStateDiffers, Differences: []api.MatchDifference{{Path: "/etc/a", Reason: api.DifferenceMode}},
+	}}}
+	entry := auditlog.Event{Kind: auditlog.NodeDiffers}
+	addDetails(&entry, np, np)
+	if entry.Reason != api.ReasonEdited || !strings.Contains(entry.Message, "/etc/a") {
+		t.Errorf("reason %q, message %q", entry.Reason, entry.Message)
+	}
+}
