@@ -254,14 +254,19 @@ func (s *Statuses) recordIfUnreported(key types.NamespacedName, rejected *reject
 }
 
 // recordSendResult stores which status the host has, and the failed attempt, unless another commit
-// arrived in the meantime.
+// arrived in the meantime. The statuses of boots belong to several commits and are always stored.
 func (s *Statuses) recordSendResult(key types.NamespacedName, j job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now, ok := s.latest[key]; ok && now.commit == j.commit && now.source.UID == j.source.UID {
-		now.sent, now.failedAttempt, now.boots = j.sent, j.failedAttempt, j.boots
-		s.latest[key] = now
+	now, ok := s.latest[key]
+	if !ok || now.source.UID != j.source.UID {
+		return
 	}
+	now.boots = j.boots
+	if now.commit == j.commit {
+		now.sent, now.failedAttempt = j.sent, j.failedAttempt
+	}
+	s.latest[key] = now
 }
 
 // desiredStatus returns the status that the commit should have, and whether it is final.
