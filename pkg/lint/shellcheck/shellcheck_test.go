@@ -75,7 +75,7 @@ func TestCheck(t *testing.T) {
 // with equal numbers.
 func TestReleases(t *testing.T) {
 	c := &shellcheck.Checker{Path: program(t)}
-	for first, second := range map[string][2]string{"1.30": {"1.30", "1.31"}, "1.30.*": {"1.30.2", "1.31.2"}} {
+	for first, second := range map[string][2]string{"1.30": {"1.30", "1.31"}, "1.30.*": {"1.30.2", "1.31.2"}, "*1.1": {"1.1.1", "1.1.2"}} {
 		script := "#!/bin/sh\ncase $1 in\n" + first + ") echo a ;;\n%s) echo b ;;\nesac\n"
 		got := c.Check(t.Context(), []lint.Text{text("sh", fmt.Sprintf(script, second[0])), text("sh", fmt.Sprintf(script, second[1]))})
 		if err := c.Err(); err != nil {
