@@ -7,6 +7,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -48,8 +49,11 @@ func TestPoliciesOfRecords(t *testing.T) {
 			}}
 		}
 	}
+	// An owner that exists: garbage collection deletes what has none.
+	var owner corev1.Namespace
+	do(t, who[admin].Get(t.Context(), client.ObjectKey{Name: api.NamespaceCloudInitSettings}, &owner))
 	own := func(o client.Object) {
-		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: "1"}})
+		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: owner.Name, UID: owner.UID}})
 	}
 	newer := func(o client.Object) { o.(*appsv1.ControllerRevision).Revision++ }
 
