@@ -23,8 +23,10 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/shell"
 )
 
 // Name of the program.
@@ -144,7 +146,7 @@ var (
 )
 
 // maxNumbers bounds the comparisons of the release numbers of a script with each other. A script
-// with more has a form of its own.
+// that compares more has a form of its own.
 const maxNumbers = 100
 
 // normalizedDigest returns a digest that scripts share if they differ only in release numbers and URLs. Equal
@@ -160,13 +162,12 @@ func (s script) normalizedDigest() string {
 		return fmt.Sprintf("\x00%d\x00", ids[value]) // no text has NUL
 	}
 	form := url.ReplaceAllStringFunc(s.content, id)
-	numbers := map[string]bool{}
 	form = release.ReplaceAllStringFunc(form, func(value string) string {
 		number := strings.TrimPrefix(value, "v") // "$v1.2" is not "$1.2"
-		numbers[number] = true
 		return value[:len(value)-len(number)] + id(number)
 	})
-	if len(numbers) > maxNumbers {
+	numbers, err := s.comparedNumbers()
+	if err != nil || len(numbers) > maxNumbers {
 		return fmt.Sprintf("%x", cacheKey("", []string{s.dialect}, s.content))
 	}
 	var relations []string
@@ -181,6 +182,36 @@ func (s script) normalizedDigest() string {
 	}
 	slices.Sort(relations)
 	return fmt.Sprintf("%x", cacheKey("", []string{s.dialect}, form+"\x00"+strings.Join(relations, "\x00")))
+}
+
+// comparedNumbers returns the release numbers that shellcheck compares with patterns: those in a "case", outside
+// its commands, and between [[ and ]].
+func (s script) comparedNumbers() (map[string]bool, error) {
+	file, err := shell.Parse(s.content)
+	if err != nil {
+		return nil, err
+	}
+	numbers := map[string]bool{}
+	collect := func(n syntax.Node) {
+		for _, number := range release.FindAllString(s.content[n.Pos().Offset():n.End().Offset()], -1) {
+			numbers[strings.TrimPrefix(number, "v")] = true
+		}
+	}
+	syntax.Walk(file, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.CaseClause:
+			collect(n.Word)
+			for _, item := range n.Items {
+				for _, pattern := range item.Patterns {
+					collect(pattern)
+				}
+			}
+		case *syntax.TestClause:
+			collect(n)
+		}
+		return true
+	})
+	return numbers, nil
 }
 
 // checkScripts stores the comments on each script under its form, from an earlier call, the

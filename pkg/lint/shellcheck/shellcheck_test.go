@@ -87,19 +87,57 @@ func TestReleases(t *testing.T) {
 	}
 }
 
+// TestReleaseOutsidePattern: a release number that no pattern is compared with does not matter, even if
+// one in a pattern contains it.
+func TestReleaseOutsidePattern(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	c := &shellcheck.Checker{Path: recordingProgram(t, log)}
+	for _, version := range []string{"1.34.0", "1.35.0", "2.1.0"} {
+		c.Check(t.Context(), []lint.Text{text("bash", "v=${v:-"+version+"}\ncase $v in 1.34.* | 1.35.*) echo a ;; esac\n")})
+	}
+	if err := c.Err(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(got), "--norc"); n != 1 {
+		t.Errorf("the program ran %d times, want once:\n%s", n, got)
+	}
+	// A number between [[ and ]] is compared, so it matters.
+	c = &shellcheck.Checker{Path: recordingProgram(t, log)}
+	for _, version := range []string{"1.34.0", "1.35.0"} {
+		c.Check(t.Context(), []lint.Text{text("bash", "[[ "+version+" == 1.34.* ]]\n")})
+	}
+	got, err = os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(got), "--norc"); n != 3 {
+		t.Errorf("the program ran %d times for both scripts, want 3:\n%s", n, got)
+	}
+}
+
+// recordingProgram returns the path of a program that has no comments, and appends its arguments and
+// standard input to a file.
+func recordingProgram(t *testing.T, log string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "shellcheck")
+	program := "#!/bin/sh\n{ echo \"$@\"; env | grep -c SHELLCHECK; cat; } >>" + log + "\necho '{\"comments\":[]}'\n"
+	if err := os.WriteFile(path, []byte(program), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // TestArguments: the program gets fixed arguments, one script on its standard input and several
 // through pipes, and only PATH of the caller's environment (security.md 23). Scripts that differ
 // only in release numbers and URLs are checked once.
 func TestArguments(t *testing.T) {
 	t.Setenv("SHELLCHECK_OPTS", "--severity=error")
-	dir := t.TempDir()
-	log := filepath.Join(dir, "log")
-	fake := filepath.Join(dir, "shellcheck")
-	program := "#!/bin/sh\n{ echo \"$@\"; env | grep -c SHELLCHECK; cat; } >>" + log + "\necho '{\"comments\":[]}'\n"
-	if err := os.WriteFile(fake, []byte(program), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	c := &shellcheck.Checker{Path: fake, Level: "info"}
+	log := filepath.Join(t.TempDir(), "log")
+	c := &shellcheck.Checker{Path: recordingProgram(t, log), Level: "info"}
 	for _, v := range []string{"v1.33.0 of 1.33 and v2.0 https://a.example.com/b", "v1.34.0 of 1.34 and v2.7 https://c.example.com"} {
 		c.Check(t.Context(), []lint.Text{text("bash", "#!/bin/bash\n# $(touch /tmp/x); "+v+"\n")})
 	}
