@@ -111,6 +111,9 @@ func (c *change) kubectlResource() string {
 	return "profilesource"
 }
 
+// writeTimeout limits a write, which an interruption does not end.
+const writeTimeout = 10 * time.Second
+
 // apply writes a change, or prints it.
 func (c *change) apply(ctx context.Context, s *session.Session) error {
 	k := session.SourceKind
@@ -131,7 +134,10 @@ func (c *change) apply(ctx context.Context, s *session.Session) error {
 	if err != nil {
 		return fmt.Errorf("encoding a patch: %w", err)
 	}
-	if err := k.ConnectionIn(s).Patch(ctx, c.obj, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldManager)); err != nil {
+	// An interruption does not end a write that the API server may have stored already: what remains is then reported.
+	writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	if err := k.ConnectionIn(s).Patch(writing, c.obj, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldManager)); err != nil {
 		return session.AddRemedy(err)
 	}
 	_, err = fmt.Fprintf(c.out, "%s/%s/%s %s\n", c.kubectlResource(), c.of.Namespace, c.of.Name, c.doneMessage)
