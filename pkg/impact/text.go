@@ -242,8 +242,12 @@ func (a Affected) describeMachines(q quote) string {
 	if a.Replaced {
 		text = "are replaced"
 	}
-	for i, w := range a.Windows {
-		text += []string{" in maintenance windows ", " and "}[min(i, 1)] + q(w)
+	if len(a.Windows) > 0 { // only of machines that are replaced
+		var windows []string
+		for _, w := range a.Windows {
+			windows = append(windows, q(w))
+		}
+		text += " in maintenance windows " + strings.Join(windows, " and ")
 	}
 	if a.Wave != nil {
 		text += fmt.Sprintf(", wave %d", *a.Wave)

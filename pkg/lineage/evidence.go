@@ -77,19 +77,19 @@ func DetermineConfiguration(f Observation) Conclusion {
 	return c
 }
 
-// possibleGenerations returns the generations with which the machine can have been created: without
-// those that were replaced before the revision of its MachineSet, unless
-// no other is left.
+// possibleGenerations returns the generations with which the machine can have been created: those of
+// its window, without the ones that the pool had only before its MachineDeployment reached the revision
+// of the machine's MachineSet. If none is left, it returns all of the window.
 func (f Observation) possibleGenerations() Timeline {
-	all := f.Pool.within(f.Window)
+	inWindow := f.Pool.within(f.Window)
 	var out Timeline
-	for _, g := range all {
+	for _, g := range inWindow {
 		if !IsOlderRevision(g.Revision, f.Revision) {
 			out = append(out, g)
 		}
 	}
 	if len(out) == 0 {
-		return all
+		return inWindow
 	}
 	return out
 }

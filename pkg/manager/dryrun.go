@@ -103,7 +103,7 @@ func (opts *Options) newDryRunEnvironment(ctx context.Context, deps dependencies
 		return nil, err
 	}
 	s := &dryRunEnvironment{opts: opts, dependencies: deps, management: mgr, worker: mgr, store: virtual.NewStore(mgr.GetScheme(), clock.RealClock{})}
-	s.onManagement = s.store.NewView("management", mgr.GetClient(), mgr.GetAPIReader(), trimForCache)
+	s.onManagement = s.store.NewView("management", mgr.GetClient(), mgr.GetAPIReader(), digestCloudInitSecrets)
 	s.onWorker = s.onManagement
 	if deps.worker != deps.management {
 		alone := *opts
@@ -111,7 +111,7 @@ func (opts *Options) newDryRunEnvironment(ctx context.Context, deps dependencies
 		if s.worker, err = alone.newWorkerManager(deps); err != nil {
 			return nil, err
 		}
-		s.onWorker = s.store.NewView("worker", s.worker.GetClient(), s.worker.GetAPIReader(), trimForCache)
+		s.onWorker = s.store.NewView("worker", s.worker.GetClient(), s.worker.GetAPIReader(), digestCloudInitSecrets)
 	}
 	if s.dependencies.flux, err = newFluxFetcher(mgr, opts, s.dependencies.mirrors.Dir); err != nil {
 		return nil, err
@@ -147,8 +147,8 @@ func (s *dryRunEnvironment) addIndexes(ctx context.Context) error {
 	return nodecache.Index(ctx, worker, management)
 }
 
-// trimForCache returns the part of an object that caches store.
-func trimForCache(obj any) (any, error) {
+// digestCloudInitSecrets returns the part of an object that caches store.
+func digestCloudInitSecrets(obj any) (any, error) {
 	if o, ok := obj.(metav1.Object); ok && o.GetNamespace() == api.NamespaceCloudInitSettings {
 		return pools.DigestSecretsAndTrim(obj)
 	}

@@ -106,12 +106,13 @@ func (c Clusters) liveNode(ctx context.Context, w *resultBuilder, name string) (
 	return node, nil
 }
 
-// provenancesOf are the NodeProvenances of nodes of a name, those that joined last first.
+// provenancesOf returns the NodeProvenances of all nodes that have or had a name, the newest node first,
+// and sets provenanceNote if some could not be read.
 func (w *resultBuilder) provenancesOf(ctx context.Context, name string) ([]api.NodeProvenance, error) {
 	var out []api.NodeProvenance
 	var err error
 	_, w.provenanceNote, err = w.in.forEachProvenance(ctx, func(np *api.NodeProvenance) error {
-		if np.Spec.Node.Name == name { // two names can have the same label
+		if np.Spec.Node.Name == name { // a label is shorter than a name, so two names can share one
 			out = append(out, *np)
 		}
 		return nil
@@ -211,7 +212,7 @@ func (w *resultBuilder) addNodeStep() {
 		step.addDetail("reported commit", r.Commit)
 	}
 	w.copyAgreement()
-	w.copyMatch()
+	w.copyReportedFileMatch()
 }
 
 // copyAgreement copies the controller's comparison of the node report with the records.
@@ -226,8 +227,8 @@ func (w *resultBuilder) copyAgreement() {
 	w.setAgreed(c.Status, c.Reason, c.Message)
 }
 
-// copyMatch copies what the controller concluded from the node's report about its files.
-func (w *resultBuilder) copyMatch() {
+// copyReportedFileMatch copies what the controller concluded from the node's report about its files.
+func (w *resultBuilder) copyReportedFileMatch() {
 	if w.np == nil || w.np.Status.Match == nil {
 		return
 	}

@@ -46,7 +46,7 @@ func (v *Verifier) findAndCheckOrigin(ctx context.Context, s *target, what claim
 	}
 	o := &origin{}
 	check := Check{Thing: ThingRepository, Name: redact.PrintableLine(what.repository)}
-	r, why := v.openRepository(ctx, s, what)
+	r, why := v.findRepository(ctx, s, what)
 	if why != "" {
 		o.checks = append(o.checks, check.asUnproven("%s", why))
 		return o, nil

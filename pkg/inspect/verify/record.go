@@ -155,7 +155,7 @@ func (v *Verifier) ReadProfile(ctx context.Context, pool types.NamespacedName, r
 		}
 		return o.doc, nil
 	}
-	r, why := v.openRepository(ctx, s, what)
+	r, why := v.findRepository(ctx, s, what)
 	if why != "" {
 		return nil, nil
 	}

@@ -87,9 +87,9 @@ func (r *repository) followedRevision() string {
 	return cmp.Or(m.Revision, m.Branch, m.Tag, m.Name, string(m.Commit), "main")
 }
 
-// openRepository opens the repository of a claim. Otherwise why gives the reason: no commit was
-// recorded, or the repository cannot be reached.
-func (v *Verifier) openRepository(ctx context.Context, s *target, what claimedOrigin) (r *repository, why string) {
+// findRepository returns the repository from which the records of a target claim that its profile came.
+// If there is nothing to compare with, why gives the reason.
+func (v *Verifier) findRepository(ctx context.Context, s *target, what claimedOrigin) (r *repository, why string) {
 	switch _, invalid := source.ParseCommit(what.commit); {
 	case what.repository == "" && v.Repository == nil:
 		return nil, "a user created the profile: no repository to compare it with"

@@ -63,7 +63,7 @@ func (r *Reconciler) lastRecord(ctx context.Context, seen *observed) (render.Rec
 	// The configuration is the best evidence, unless it was edited or the documents are of
 	// another one.
 	if lineage.Intact(rec) && !seen.unserved && (osc.Annotations[api.AnnotationInputDigest] == rec.Digests.Input || seen.objects.hasDocumentWithInput(rec.Digests.Input)) {
-		return withSelectedByOfDocuments(seen, rec), nil
+		return withConfirmedSelectedBy(seen, rec), nil
 	}
 	for _, document := range []*corev1.Secret{seen.objects.bootstrap, seen.objects.provisioning} {
 		if !hasInputDigest(document) {
@@ -103,10 +103,10 @@ func mismatchedAnnotation(osc *osm.OperatingSystemConfig, rec render.Record) str
 	return ""
 }
 
-// withSelectedByOfDocuments returns an intact record with the SelectedBy of the documents, since that
+// withConfirmedSelectedBy returns an intact record with the SelectedBy of the documents, since that
 // of the record can have been edited. The digests of the outputs are computed again with the
 // configuration.
-func withSelectedByOfDocuments(seen *observed, rec render.Record) render.Record {
+func withConfirmedSelectedBy(seen *observed, rec render.Record) render.Record {
 	by := seen.objects.osc.Annotations[api.AnnotationSelectedBy]
 	for _, s := range []*corev1.Secret{seen.objects.bootstrap, seen.objects.provisioning} {
 		if s != nil && s.Annotations[api.AnnotationInputDigest] == rec.Digests.Input && s.Annotations[api.AnnotationSelectedBy] == by {

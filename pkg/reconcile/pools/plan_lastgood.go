@@ -178,7 +178,8 @@ func planRevisionAnnotations(seen *observed, planned *plan) {
 // revisionOf is the revision that machine-controller gave the pool's template.
 func revisionOf(seen *observed) string { return seen.md.Annotations[api.AnnotationMDRevision] }
 
-// reportSuspendedOrResumed emits one event when a pool is suspended, and one when it is resumed.
+// reportSuspendedOrResumed emits an event when a pool is suspended, and one when it is resumed, each once while this
+// process runs.
 func (r reporter) reportSuspendedOrResumed(seen *observed) {
 	md := seen.md
 	suspended, err := isSuspended(md)
@@ -193,13 +194,13 @@ func (r reporter) reportSuspendedOrResumed(seen *observed) {
 		return
 	}
 	if seen.objects.osc == nil {
-		return // the first one starts another run
+		return // the creation of the OperatingSystemConfig starts another run
 	}
 	if r.cache.get(md).suspended {
 		return
 	}
-	r.cache.update(md, func(cached *cachedPool) { cached.suspended, cached.reported = true, "" }) // what it cannot have does not matter now
+	r.cache.update(md, func(cached *cachedPool) { cached.suspended, cached.reported = true, "" }) // a failure is reported again after it resumes
 	rec := recordOf(seen.objects.osc)
 	r.event(md, corev1.EventTypeNormal, api.EventConfigSuspended,
-		fmt.Sprintf("the configuration is frozen at profile %q %s%s; tokens, the CA and the revision follow. To resume, remove annotation %s", rec.Profile, rec.Version, formatAtCommit(rec.Commit), api.AnnotationSuspend))
+		fmt.Sprintf("the configuration is frozen at profile %q %s%s; tokens, the CA and the revision are still updated. To resume, remove annotation %s", rec.Profile, rec.Version, formatAtCommit(rec.Commit), api.AnnotationSuspend))
 }

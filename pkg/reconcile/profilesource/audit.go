@@ -36,9 +36,9 @@ func (r *Reconciler) recordAuditEvents(before, ps *api.ProfileSource, out outcom
 	}
 	switch {
 	// A failed fetch says nothing about a commit, so auditors do not need it.
-	case err != nil && findCommitError(err) != nil && isReadyChanged(before, ps):
+	case err != nil && findCommitError(err) != nil && isReadyReasonOrMessageChanged(before, ps):
 		addRejection(out.revision, eventReason(err), err)
-	case err == nil && isReadyChanged(before, ps):
+	case err == nil && isReadyReasonOrMessageChanged(before, ps):
 		for _, why := range out.rejected[:min(len(out.rejected), maxNamed)] {
 			addRejection(out.revision, api.EventProfileRefused, why)
 		}

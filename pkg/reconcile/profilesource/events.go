@@ -279,7 +279,7 @@ func (r *Reconciler) emitCreatedAndRestored(ps *api.ProfileSource, out outcome) 
 // emitChanges emits the other events. An event about the same cause is not repeated.
 func (r *Reconciler) emitChanges(before, ps *api.ProfileSource, out outcome, err error) {
 	if err != nil {
-		if isReadyChanged(before, ps) {
+		if isReadyReasonOrMessageChanged(before, ps) {
 			notify.EmitSourceEvent(r.Recorder, ps, corev1.EventTypeWarning, eventReason(err), "%v", err)
 			if rewrite := out.approval.Rewrite; rewrite != nil && eventReason(err) != api.EventHistoryRewritten {
 				notify.EmitSourceEvent(r.Recorder, ps, corev1.EventTypeWarning, api.EventHistoryRewritten, "%s; nothing of it is applied", approval.DescribeRewrite(*rewrite))
@@ -290,7 +290,7 @@ func (r *Reconciler) emitChanges(before, ps *api.ProfileSource, out outcome, err
 	if last := ps.Status.LastRewrite; last != nil && !equality.Semantic.DeepEqual(before.Status.LastRewrite, last) {
 		notify.EmitSourceEvent(r.Recorder, ps, corev1.EventTypeWarning, api.EventHistoryRewritten, "%s; it is followed, as spec.git.onRewrite or the annotation %s says", approval.DescribeRewrite(*last), api.AnnotationAcceptRewrite)
 	}
-	if len(out.rejected) > 0 && isReadyChanged(before, ps) {
+	if len(out.rejected) > 0 && isReadyReasonOrMessageChanged(before, ps) {
 		for _, rejection := range out.rejected[:min(len(out.rejected), maxNamed)] {
 			reason := api.EventProfileRefused
 			var conflict *objects.ConflictError
@@ -354,8 +354,8 @@ func eventReason(err error) string {
 	return api.EventSourceFailed
 }
 
-// isReadyChanged reports whether reason or message of the Ready condition changed.
-func isReadyChanged(before, after *api.ProfileSource) bool {
+// isReadyReasonOrMessageChanged reports whether reason or message of the Ready condition changed.
+func isReadyReasonOrMessageChanged(before, after *api.ProfileSource) bool {
 	a := apimeta.FindStatusCondition(before.Status.Conditions, meta.ReadyCondition)
 	b := apimeta.FindStatusCondition(after.Status.Conditions, meta.ReadyCondition)
 	return a == nil || b == nil || a.Reason != b.Reason || a.Message != b.Message
