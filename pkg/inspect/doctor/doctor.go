@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
+	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
@@ -165,20 +166,7 @@ func (w *examination) addRemaining(check string, level Level, count int, what st
 }
 
 // joinSome joins names up to a limit.
-func joinSome(names []string) string {
-	const limit = 5
-	out := ""
-	for i, n := range names {
-		switch {
-		case i == limit:
-			return fmt.Sprintf("%s and %d more", out, len(names)-limit)
-		case i > 0:
-			out += ", "
-		}
-		out += n
-	}
-	return out
-}
+func joinSome(names []string) string { return phrase.First(names, 5) }
 
 // plural formats a count.
 func plural(n int, one, many string) string {
