@@ -185,16 +185,27 @@ func (f *RepoFlags) Repository() (*verify.Repository, error) {
 
 // ParseCIDRs reads a comma list of networks.
 func ParseCIDRs(list string) ([]netip.Prefix, error) {
-	var out []netip.Prefix
-	for _, s := range strings.Split(list, ",") {
+	return ParseList(list, func(s string) (netip.Prefix, error) {
+		p, err := netip.ParsePrefix(s)
+		if err != nil {
+			return p, fmt.Errorf("%q is not a network: use the form 10.0.0.0/8", s)
+		}
+		return p, nil
+	})
+}
+
+// ParseList reads the items of a comma list, without empty ones.
+func ParseList[T any](list string, parse func(string) (T, error)) ([]T, error) {
+	var out []T
+	for s := range strings.SplitSeq(list, ",") {
 		if s = strings.TrimSpace(s); s == "" {
 			continue
 		}
-		p, err := netip.ParsePrefix(s)
+		item, err := parse(s)
 		if err != nil {
-			return nil, fmt.Errorf("%q is not a network: use the form 10.0.0.0/8", s)
+			return nil, err
 		}
-		out = append(out, p)
+		out = append(out, item)
 	}
 	return out, nil
 }
