@@ -98,14 +98,10 @@ type traceReport struct {
 
 // write prints a result in the form of --output.
 func (f *traceFlags) write(ctx context.Context, out io.Writer, from trace.Clusters, t *traceReport) error {
-	switch f.output {
-	case "text":
-		_, err := io.WriteString(out, traceText(t))
-		return err
-	case outputIntoto:
+	if f.output == outputIntoto {
 		return printStatements(ctx, out, from, t)
 	}
-	return cli.PrintData(out, f.output, t)
+	return cli.Print(out, f.output, t, func() string { return traceText(t) })
 }
 
 func (f *traceFlags) checkArgs(args []string) error {

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -136,30 +137,32 @@ func (f *RepoFlags) Read(ctx context.Context) (snap *source.Snapshot, done func(
 		snap, err = source.Repository{Dir: f.Location, Revision: f.Revision, Path: f.Path}.Read(ctx)
 		return snap, func() {}, err
 	}
-	cidrs, err := ParseCIDRs(f.AllowedCIDRs)
-	if err != nil {
-		return nil, nil, err
-	}
 	auth, err := f.readSSHAuth()
 	if err != nil {
 		return nil, nil, err
 	}
-	// A mirror belongs to one process, and this process is short.
-	dir, err := os.MkdirTemp("", "osm-gitops-render-")
+	mirrors, done, err := TemporaryMirrors(f.AllowedCIDRs, f.AllowInsecure)
 	if err != nil {
-		return nil, nil, fmt.Errorf("making a folder to fetch into: %w", err)
+		return nil, nil, err
 	}
-	done = func() { _ = os.RemoveAll(dir) }
-	mirrors := &source.Mirrors{Dir: dir, AllowedCIDRs: cidrs, AllowInsecure: f.AllowInsecure}
-	revision := f.Revision
-	if revision == "" {
-		revision = "HEAD"
-	}
-	if snap, err = mirrors.Fetch(ctx, source.Remote{URL: f.Location, Revision: revision, Path: f.Path, Auth: auth}); err != nil {
+	if snap, err = mirrors.Fetch(ctx, source.Remote{URL: f.Location, Revision: cmp.Or(f.Revision, "HEAD"), Path: f.Path, Auth: auth}); err != nil {
 		done()
 		return nil, nil, err
 	}
 	return snap, done, nil
+}
+
+// TemporaryMirrors fetches repositories into a folder that done removes. A mirror belongs to one
+// process, and this process is short.
+func TemporaryMirrors(allowedCIDRs string, allowInsecure bool) (mirrors *source.Mirrors, done func(), err error) {
+	mirrors = &source.Mirrors{AllowInsecure: allowInsecure}
+	if mirrors.AllowedCIDRs, err = ParseCIDRs(allowedCIDRs); err != nil {
+		return nil, nil, err
+	}
+	if mirrors.Dir, err = os.MkdirTemp("", "osm-gitops-"); err != nil {
+		return nil, nil, fmt.Errorf("making a folder to fetch into: %w", err)
+	}
+	return mirrors, func() { _ = os.RemoveAll(mirrors.Dir) }, nil
 }
 
 // DescribeRevision describes the revision of a snapshot, for messages.
