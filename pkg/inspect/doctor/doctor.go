@@ -133,9 +133,15 @@ func (w *examination) addFinding(f Finding) {
 	w.Findings = append(w.Findings, f)
 }
 
+// report adds a finding about a cluster, or about none in particular if c is nil. The remedy is empty if
+// nothing is necessary.
+func (w *examination) report(level Level, check string, c *Cluster, found, remedy string) {
+	w.addFinding(Finding{Check: check, Level: level, Cluster: w.clusterLabel(c), Found: found, Remedy: remedy})
+}
+
 // clusterLabel names the cluster of a finding, if there are two.
 func (w *examination) clusterLabel(c *Cluster) string {
-	if !w.hasWorkerCluster() {
+	if c == nil || !w.hasWorkerCluster() {
 		return ""
 	}
 	return c.Name
@@ -161,7 +167,7 @@ const maxListed = 20
 // addRemaining summarizes findings above the limit.
 func (w *examination) addRemaining(check string, level Level, count int, what string) {
 	if count > maxListed {
-		w.addFinding(Finding{Check: check, Level: level, Found: fmt.Sprintf("%d more %s", count-maxListed, what), Remedy: "fix those above first"})
+		w.report(level, check, nil, fmt.Sprintf("%d more %s", count-maxListed, what), "fix those above first")
 	}
 }
 
