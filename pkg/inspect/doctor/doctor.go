@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
+	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
@@ -132,9 +133,15 @@ func (w *examination) addFinding(f Finding) {
 	w.Findings = append(w.Findings, f)
 }
 
+// report adds a finding about a cluster, or about none in particular if c is nil. The remedy is empty if
+// nothing is necessary.
+func (w *examination) report(level Level, check string, c *Cluster, found, remedy string) {
+	w.addFinding(Finding{Check: check, Level: level, Cluster: w.clusterLabel(c), Found: found, Remedy: remedy})
+}
+
 // clusterLabel names the cluster of a finding, if there are two.
 func (w *examination) clusterLabel(c *Cluster) string {
-	if !w.hasWorkerCluster() {
+	if c == nil || !w.hasWorkerCluster() {
 		return ""
 	}
 	return c.Name
@@ -160,25 +167,12 @@ const maxListed = 20
 // addRemaining summarizes findings above the limit.
 func (w *examination) addRemaining(check string, level Level, count int, what string) {
 	if count > maxListed {
-		w.addFinding(Finding{Check: check, Level: level, Found: fmt.Sprintf("%d more %s", count-maxListed, what), Remedy: "fix those above first"})
+		w.report(level, check, nil, fmt.Sprintf("%d more %s", count-maxListed, what), "fix those above first")
 	}
 }
 
 // joinSome joins names up to a limit.
-func joinSome(names []string) string {
-	const limit = 5
-	out := ""
-	for i, n := range names {
-		switch {
-		case i == limit:
-			return fmt.Sprintf("%s and %d more", out, len(names)-limit)
-		case i > 0:
-			out += ", "
-		}
-		out += n
-	}
-	return out
-}
+func joinSome(names []string) string { return phrase.First(names, 5) }
 
 // plural formats a count.
 func plural(n int, one, many string) string {

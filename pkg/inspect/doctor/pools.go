@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,20 +59,16 @@ func (w *examination) examinePools(ctx context.Context) {
 		if found.needsEvent {
 			found.text += w.lastWarning(ctx, md)
 		}
-		w.addFinding(Finding{
-			Check: checkPools, Level: Problem, Cluster: w.clusterLabel(w.Worker), Found: fmt.Sprintf("MachineDeployment %s/%s %s", md.Namespace, md.Name, found.text),
-			Remedy: fmt.Sprintf("fix what it names; kubectl -n %s describe machinedeployment %s shows all of its events", md.Namespace, md.Name),
-		})
+		w.report(Problem, checkPools, w.Worker, fmt.Sprintf("MachineDeployment %s/%s %s", md.Namespace, md.Name, found.text),
+			fmt.Sprintf("fix what it names; kubectl -n %s describe machinedeployment %s shows all of its events", md.Namespace, md.Name))
 	}
 	w.addRemaining(checkPools, Problem, stuck, "pools do not have what they request")
 	if len(frozen) > 0 {
-		w.addFinding(Finding{
-			Check: checkPools, Level: Note, Cluster: w.clusterLabel(w.Worker), Found: "the configuration is frozen for " + joinSome(frozen),
-			Remedy: "remove the annotation " + api.AnnotationSuspend + " to follow the profile again",
-		})
+		w.report(Note, checkPools, w.Worker, "the configuration is frozen for "+joinSome(frozen),
+			"remove the annotation "+api.AnnotationSuspend+" to follow the profile again")
 	}
 	if stuck == 0 {
-		w.addFinding(Finding{Check: checkPools, Level: OK, Cluster: w.clusterLabel(w.Worker), Found: describeServedPools(len(s.pools))})
+		w.report(OK, checkPools, w.Worker, describeServedPools(len(s.pools)), "")
 	}
 }
 
@@ -155,15 +152,9 @@ func (w *examination) lastWarning(ctx context.Context, md *cluster.MachineDeploy
 // lastSeen returns the last occurrence of an event, which the older and the newer API group
 // store in different fields.
 func lastSeen(e *corev1.Event) time.Time {
-	t := e.CreationTimestamp.Time
-	times := []time.Time{e.LastTimestamp.Time, e.EventTime.Time}
+	times := []time.Time{e.CreationTimestamp.Time, e.LastTimestamp.Time, e.EventTime.Time}
 	if e.Series != nil {
 		times = append(times, e.Series.LastObservedTime.Time)
 	}
-	for _, other := range times {
-		if other.After(t) {
-			t = other
-		}
-	}
-	return t
+	return slices.MaxFunc(times, time.Time.Compare)
 }

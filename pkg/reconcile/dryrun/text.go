@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -76,7 +77,7 @@ func (d Document) changeText() string {
 		out = "is deleted and created: it means " + d.Equivalence
 	}
 	if len(d.Differs) > 0 {
-		out += ": " + joinFirst(d.Differs)
+		out += ": " + phrase.First(d.Differs, mostNamed)
 	}
 	return out
 }

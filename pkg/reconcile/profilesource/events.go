@@ -19,6 +19,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/fetcher"
+	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/approval"
@@ -237,9 +238,9 @@ func appliedMessage(out outcome) string {
 			removed++
 		}
 	}
-	s := fmt.Sprintf("applied %s: %s", out.revision, notify.FormatCount(len(out.entries)-removed, "profile"))
+	s := fmt.Sprintf("applied %s: %s", out.revision, phrase.Count(len(out.entries)-removed, "profile"))
 	if removed > 0 {
-		s += fmt.Sprintf(", %s no longer in the source", notify.FormatCount(removed, "profile"))
+		s += fmt.Sprintf(", %s no longer in the source", phrase.Count(removed, "profile"))
 	}
 	if out.slow != "" {
 		s += "; edits are detected only every 10 seconds: " + out.slow
@@ -249,7 +250,7 @@ func appliedMessage(out outcome) string {
 
 func rejectedMessage(out outcome) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s at %s (the rest is applied, earlier versions remain current):", notify.FormatCount(len(out.rejected), "problem"), out.revision)
+	fmt.Fprintf(&b, "%s at %s (the rest is applied, earlier versions remain current):", phrase.Count(len(out.rejected), "problem"), out.revision)
 	for i, err := range out.rejected {
 		if i == maxNamed {
 			fmt.Fprintf(&b, "\nand %d more", len(out.rejected)-maxNamed)

@@ -3,6 +3,8 @@ package v1alpha1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/osm-gitops/osm-gitops/pkg/api/list"
 )
 
 // NodeProvenance says which configuration of which pool a node was provisioned from. It
@@ -44,13 +46,7 @@ type NodeProvenance struct {
 }
 
 // NodeProvenanceList is a list of NodeProvenances.
-// +kubebuilder:object:root=true
-type NodeProvenanceList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-
-	Items []NodeProvenance `json:"items"`
-}
+type NodeProvenanceList = list.Of[NodeProvenance, *NodeProvenance]
 
 // Evidence says how a node's configuration is known.
 // +kubebuilder:validation:Enum=Reported;Inferred;Unknown
@@ -131,6 +127,7 @@ type ProvenanceMachine struct {
 }
 
 // ProvenancePool is the MachineDeployment of a machine.
+// +kubebuilder:object:generate=false
 type ProvenancePool struct {
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace"`
@@ -147,6 +144,7 @@ type ProvenancePool struct {
 }
 
 // ProvenanceConfiguration is a configuration of a pool and its origin.
+// +kubebuilder:object:generate=false
 type ProvenanceConfiguration struct {
 	// InputDigest is the digest of everything that rendering read, "v1:sha256:<64 hex>".
 	// The record with that digest is on the pool's OperatingSystemConfig, or archived as
@@ -233,6 +231,7 @@ type PossibleConfiguration struct {
 }
 
 // NodeReport is what a node reports about itself: the values of its labels.
+// +kubebuilder:object:generate=false
 type NodeReport struct {
 	// Config is the value of gitops.k8c.io/config, 12 digits of an input digest.
 	// +kubebuilder:validation:MaxLength=63
@@ -345,6 +344,7 @@ type NodeMatch struct {
 }
 
 // MatchDifference is a file or unit that is not as its configuration has it.
+// +kubebuilder:object:generate=false
 type MatchDifference struct {
 	// Path is that of a file, or "unit:" and the name of a unit.
 	// +kubebuilder:validation:MaxLength=320
@@ -398,6 +398,7 @@ const (
 
 // ProvenanceJournaled has ids of audit log entries. An id is absent until its entry is
 // written.
+// +kubebuilder:object:generate=false
 type ProvenanceJournaled struct {
 	// Joined is the id of the entry about how the node was provisioned.
 	// +kubebuilder:validation:MaxLength=64
