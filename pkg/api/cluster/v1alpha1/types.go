@@ -59,6 +59,7 @@ type MachineDeploymentSpec struct {
 }
 
 // Malformed names a field that has not the type that machine-controller defines.
+// +kubebuilder:object:generate=false
 type Malformed struct {
 	// Field below spec, such as "template.spec.versions.kubelet"; empty if the spec
 	// itself is not an object.
@@ -124,6 +125,7 @@ func jsonType(t reflect.Type) string {
 
 // MachineDeploymentStatus has the fields of a MachineDeployment's status that we read. A
 // field that cannot be read is treated as absent.
+// +kubebuilder:object:generate=false
 type MachineDeploymentStatus struct {
 	// ObservedGeneration is the generation of the spec that the other fields describe.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -167,6 +169,7 @@ type ProviderSpec struct {
 }
 
 // MachineVersion has the version of a machine's kubelet.
+// +kubebuilder:object:generate=false
 type MachineVersion struct {
 	Kubelet string `json:"kubelet,omitempty"`
 }

@@ -81,6 +81,7 @@ const (
 )
 
 // MachineBoot is what a machine reports about one stage.
+// +kubebuilder:object:generate=false
 type MachineBoot struct {
 	// Machine is the name of the Machine.
 	// +kubebuilder:validation:MaxLength=253
@@ -192,6 +193,7 @@ type MachineBootStatus struct {
 }
 
 // BootCause says which command of which file failed.
+// +kubebuilder:object:generate=false
 type BootCause struct {
 	// File of the profile in its repository, and the line of the command. They are absent
 	// if the command is not found in the profile.

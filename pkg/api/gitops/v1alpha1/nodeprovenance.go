@@ -131,6 +131,7 @@ type ProvenanceMachine struct {
 }
 
 // ProvenancePool is the MachineDeployment of a machine.
+// +kubebuilder:object:generate=false
 type ProvenancePool struct {
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace"`
@@ -147,6 +148,7 @@ type ProvenancePool struct {
 }
 
 // ProvenanceConfiguration is a configuration of a pool and its origin.
+// +kubebuilder:object:generate=false
 type ProvenanceConfiguration struct {
 	// InputDigest is the digest of everything that rendering read, "v1:sha256:<64 hex>".
 	// The record with that digest is on the pool's OperatingSystemConfig, or archived as
@@ -233,6 +235,7 @@ type PossibleConfiguration struct {
 }
 
 // NodeReport is what a node reports about itself: the values of its labels.
+// +kubebuilder:object:generate=false
 type NodeReport struct {
 	// Config is the value of gitops.k8c.io/config, 12 digits of an input digest.
 	// +kubebuilder:validation:MaxLength=63
@@ -345,6 +348,7 @@ type NodeMatch struct {
 }
 
 // MatchDifference is a file or unit that is not as its configuration has it.
+// +kubebuilder:object:generate=false
 type MatchDifference struct {
 	// Path is that of a file, or "unit:" and the name of a unit.
 	// +kubebuilder:validation:MaxLength=320
@@ -398,6 +402,7 @@ const (
 
 // ProvenanceJournaled has ids of audit log entries. An id is absent until its entry is
 // written.
+// +kubebuilder:object:generate=false
 type ProvenanceJournaled struct {
 	// Joined is the id of the entry about how the node was provisioned.
 	// +kubebuilder:validation:MaxLength=64

@@ -164,6 +164,7 @@ type GitSource struct {
 // GitReference is the reference to follow in a repository.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.branch), has(self.tag), has(self.semver), has(self.name), has(self.commit)].filter(x, x).size() <= 1",message="at most one of branch, tag, semver, name and commit may be set"
+// +kubebuilder:object:generate=false
 type GitReference struct {
 	// Branch to follow.
 	// +kubebuilder:validation:MinLength=1
@@ -225,6 +226,7 @@ type PathPrincipals struct {
 }
 
 // SourceReference names an object of Flux in the same namespace.
+// +kubebuilder:object:generate=false
 type SourceReference struct {
 	// Kind of the object.
 	// +kubebuilder:validation:Enum=GitRepository;OCIRepository;Bucket;ExternalArtifact
@@ -240,6 +242,7 @@ type SourceReference struct {
 }
 
 // DirectorySource is a folder that the controller can read.
+// +kubebuilder:object:generate=false
 type DirectorySource struct {
 	// Path of the folder, below the controller's --directory-root.
 	// +kubebuilder:validation:MinLength=1
@@ -249,6 +252,7 @@ type DirectorySource struct {
 }
 
 // BuiltinSource selects the profiles in the controller's binary.
+// +kubebuilder:object:generate=false
 type BuiltinSource struct{}
 
 // Webhook lets the host of a repository request a reconciliation of the source.
@@ -329,6 +333,7 @@ type ProfileSourceStatus struct {
 }
 
 // Rewrite is a force-push, or a tag that was moved.
+// +kubebuilder:object:generate=false
 type Rewrite struct {
 	// From is the previous revision.
 	From string `json:"from"`

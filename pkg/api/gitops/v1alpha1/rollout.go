@@ -122,6 +122,7 @@ type WindowStatus struct {
 }
 
 // RolloutVersion identifies a version of a profile in a rollout.
+// +kubebuilder:object:generate=false
 type RolloutVersion struct {
 	// Version of the profile.
 	Version string `json:"version"`
@@ -202,6 +203,7 @@ type RolloutStatus struct {
 }
 
 // RolloutPools counts pools.
+// +kubebuilder:object:generate=false
 type RolloutPools struct {
 	// Adopted have the version, Secrets included.
 	Adopted int32 `json:"adopted"`
@@ -210,6 +212,7 @@ type RolloutPools struct {
 }
 
 // RolloutMachines counts machines created since their pool adopted the version.
+// +kubebuilder:object:generate=false
 type RolloutMachines struct {
 	// Joined have a Node.
 	Joined int32 `json:"joined"`
@@ -253,6 +256,7 @@ const (
 )
 
 // Replacements counts pools whose machines are replaced.
+// +kubebuilder:object:generate=false
 type Replacements struct {
 	// Replacing are replacing machines now.
 	Replacing int32 `json:"replacing"`

@@ -252,6 +252,7 @@ type Unit struct {
 }
 
 // DropIn extends a systemd unit.
+// +kubebuilder:object:generate=false
 type DropIn struct {
 	// Name of the file, ending in ".conf".
 	Name string `json:"name"`
@@ -279,6 +280,7 @@ type FileContent struct {
 }
 
 // FileContentInline is the content itself.
+// +kubebuilder:object:generate=false
 type FileContentInline struct {
 	// Encoding of the file in the user data: "b64" protects it from textual replacement
 	// there. Data itself is always plain text.
