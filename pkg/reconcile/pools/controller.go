@@ -19,6 +19,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
@@ -59,7 +60,7 @@ type Reconciler struct {
 	// Metrics receives counters and gauges; nil disables them.
 	Metrics *metrics.Metrics
 	// AuditLog stores facts for auditors; nil disables the audit log.
-	AuditLog AuditLog
+	AuditLog *auditlog.Writer
 	// Appliers finds the user who applied a profile that no ProfileSource created; nil disables it.
 	Appliers desired.Appliers
 	// Engine renders.
