@@ -29,9 +29,7 @@ func addNodes(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 	provenance.Management = observe.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()}
 	provenance.Worker = observe.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 	provenance.Recorder = notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
-	if deps.auditLog != nil {
-		provenance.AuditLog = deps.auditLog
-	}
+	provenance.AuditLog = deps.auditLog
 	setUp := func(ctx context.Context) error {
 		err := provenance.Setup(ctx, mgr, nodes.Watches{Management: management.GetCache(), Concurrency: opts.WorkerCount})
 		if err != nil {

@@ -76,9 +76,7 @@ func addWorkerControllers(ctx context.Context, management ctrlcluster.Cluster, m
 	machines.Recorder = notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
 	machines.Routine = pools.NewRoutineEventLimiter()
 	machines.Engine = metrics.Renderer{Engine: deps.engine, Clock: clock.RealClock{}, Metrics: deps.metrics}
-	if deps.auditLog != nil {
-		machines.AuditLog = deps.auditLog
-	}
+	machines.AuditLog = deps.auditLog
 	machines.Appliers = deps.appliers
 	watches := pools.Watches{Management: management.GetCache(), ClusterInfo: clusterInfo, Concurrency: opts.WorkerCount}
 	if deps.registry != nil {

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
@@ -53,7 +54,7 @@ type Reconciler struct {
 	Retention Retention
 	// AuditLog is the audit log; nil disables it. No object is deleted before the audit
 	// log has its entries.
-	AuditLog AuditLog
+	AuditLog *auditlog.Writer
 	// Metrics counts NodeProvenances; nil disables it.
 	Metrics *metrics.Metrics
 

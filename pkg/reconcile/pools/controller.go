@@ -19,6 +19,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
@@ -59,7 +60,7 @@ type Reconciler struct {
 	// Metrics receives counters and gauges; nil disables them.
 	Metrics *metrics.Metrics
 	// AuditLog stores facts for auditors; nil disables the audit log.
-	AuditLog AuditLog
+	AuditLog *auditlog.Writer
 	// Appliers finds the user who applied a profile that no ProfileSource created; nil disables it.
 	Appliers desired.Appliers
 	// Engine renders.
@@ -107,8 +108,6 @@ type Reconciler struct {
 	values   desired.Values         // of cloudProviderSpecs
 	archived archive.State          // of records
 
-	ownWrites ownWrites
-
 	replacing sync.Mutex // held while a Secret is absent
 	reports   access.ReportRefusal
 
@@ -118,7 +117,6 @@ type Reconciler struct {
 // Reconcile brings one pool's objects in line with its profile, its
 // MachineDeployment and the cluster.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	defer r.ownWrites.beginRun(req.NamespacedName)()
 	var md cluster.MachineDeployment
 	err := r.Worker.Get(ctx, req.NamespacedName, &md)
 	gone := apierrors.IsNotFound(err)
@@ -165,10 +163,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	done := appliedTo(seen.objects)
 	err = r.newWriter().apply(ctx, seen, todo, done)
-	if suspended, _ := isSuspended(&md); suspended && seen.objects.osc == nil || seen.boundTokens && seen.objects.hasOSMDocuments() {
-		// The next run reports the suspension, or replaces the token of all pools by the pool's own.
-		r.ownWrites.dropWrites(req.NamespacedName)
-	}
 	if r.cache.cacheRejection(seen, todo, err, r.Clock.Now()) {
 		// The next run maintains the last-good generation, because this one is now known to be
 		// rejected.

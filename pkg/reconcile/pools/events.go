@@ -41,7 +41,7 @@ import (
 type reporter struct {
 	recorder events.EventRecorder
 	metrics  *metrics.Metrics
-	auditLog AuditLog // nil is none
+	auditLog *auditlog.Writer // nil is none
 	cache    *poolCache
 	routine  *rate.Limiter // nil for none
 	clock    clock.PassiveClock
@@ -479,14 +479,6 @@ func earliestNonZero(a, b time.Duration) time.Duration {
 
 // auditLogRetry is the wait before an event that could not be written is tried again.
 const auditLogRetry = time.Minute
-
-// AuditLog stores events for auditors. *auditlog.Writer implements it.
-type AuditLog interface {
-	// Append returns after the events are stored permanently.
-	Append(events ...auditlog.Event) error
-	// Record stores events immediately, or as soon as it can.
-	Record(events ...auditlog.Event)
-}
 
 // recordCurrentConfig writes to the audit log which configuration a pool has, after its Secrets
 // have it, and returns the id of the entry. It returns "" if the configuration names an entry already, or

@@ -194,8 +194,7 @@ type deletedConfig struct {
 // is deleted or edited, because no other object has it.
 type deletedRecordHandler struct {
 	handler.EventHandler
-	cache     *poolCache
-	ownWrites *ownWrites
+	cache *poolCache
 }
 
 func (k deletedRecordHandler) Update(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[crreconcile.Request]) {
@@ -206,9 +205,7 @@ func (k deletedRecordHandler) Update(ctx context.Context, e event.UpdateEvent, q
 }
 
 func (k deletedRecordHandler) Delete(ctx context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[crreconcile.Request]) {
-	if !k.ownWrites.hasDeleted(e.Object) { // what a run replaces, it archives
-		k.cacheDeletedRecord(e.Object)
-	}
+	k.cacheDeletedRecord(e.Object)
 	k.EventHandler.Delete(ctx, e, q)
 }
 

@@ -378,15 +378,6 @@ type ProfileEntry struct {
 	Removed bool `json:"removed"`
 }
 
-// GetConditions returns the status conditions, as fluxcd/pkg/runtime reads them.
-func (s *ProfileSource) GetConditions() []metav1.Condition { return s.Status.Conditions }
-
-// SetConditions replaces the status conditions.
-func (s *ProfileSource) SetConditions(c []metav1.Condition) { s.Status.Conditions = c }
-
-// GetInterval returns the time between two reconciliations of the source.
-func (s *ProfileSource) GetInterval() metav1.Duration { return s.Spec.Interval }
-
 // minLastLookWrite and lastLookWriteIntervals limit how often a reconciliation that changes nothing is
 // recorded in the status: each record is a write that nothing reads.
 const (
