@@ -179,12 +179,12 @@ func (g Generation) matchesReportedCommit(report api.NodeReport) bool {
 // mayLackRecord reports whether the pool can have had a configuration within the window that has no
 // record.
 func (f Observation) mayLackRecord() bool {
-	var known time.Time // until when the one before served
+	var servedUntil time.Time // until when the one before served
 	for _, g := range f.Pool {
-		if g.Unrecorded && g.From.After(known) && known.Before(f.Window.Until.Time) && (f.Window.From == nil || g.From.After(f.Window.From.Time)) {
+		if g.Unrecorded && g.From.After(servedUntil) && servedUntil.Before(f.Window.Until.Time) && (f.Window.From == nil || g.From.After(f.Window.From.Time)) {
 			return true
 		}
-		known = g.Until
+		servedUntil = g.Until
 	}
 	return len(f.Pool) == 0
 }

@@ -68,13 +68,13 @@ func (c Clusters) traceNodeNamed(ctx context.Context, subject Object, name strin
 	if w.node, err = c.liveNode(ctx, w, name); err != nil {
 		return nil, err
 	}
-	known, err := w.provenancesOf(ctx, name)
+	provenances, err := w.provenancesOf(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	var others []string
-	for i := range known {
-		np := &known[i]
+	for i := range provenances {
+		np := &provenances[i]
 		switch {
 		case w.node != nil && np.Spec.Node.UID == w.node.UID, w.node == nil && w.np == nil: // the newest is first
 			w.np = np

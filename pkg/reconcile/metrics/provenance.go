@@ -36,8 +36,8 @@ func (m *Metrics) ExpiredProvenancesWaiting(n int) {
 
 // collectNodes builds the series of nodes.
 func collectNodes(gauge func(Metric, float64, ...string), counts []NodeCount) {
-	type known struct{ evidence, behind string }
-	nodes := map[known]int{}
+	type provenanceState struct{ evidence, behind string }
+	nodes := map[provenanceState]int{}
 	existing, gone, disputed := 0, 0, 0
 	differing := map[string]int{api.ReasonEdited: 0, api.ReasonDisabled: 0, api.ReasonOtherVersion: 0, api.ReasonNotReported: 0}
 	for _, c := range counts {
@@ -46,7 +46,7 @@ func collectNodes(gauge func(Metric, float64, ...string), counts []NodeCount) {
 			continue
 		}
 		existing += c.Count
-		nodes[known{c.Evidence, c.Behind}] += c.Count
+		nodes[provenanceState{c.Evidence, c.Behind}] += c.Count
 		if c.Disputed {
 			disputed += c.Count
 		}

@@ -86,14 +86,14 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 	if !found {
 		node = nil
 	}
-	known, err := r.ProvenancesOf(ctx, req.Name)
+	existing, err := r.ProvenancesOf(ctx, req.Name)
 	if err != nil {
 		return 0, err
 	}
 	var provenance *api.NodeProvenance
 	var auditErr error
-	for i := range known {
-		switch np := &known[i]; {
+	for i := range existing {
+		switch np := &existing[i]; {
 		case np.Spec.Node.Name != req.Name: // two names with the same label
 		case node != nil && np.Spec.Node.UID == node.UID:
 			provenance = np

@@ -16,7 +16,7 @@ import (
 //
 // An interrupted controller leaves objects missing as well, and that cannot be distinguished
 // from a deletion.
-func detectDrift(seen *observed, target generation, planned plan) (what []string, restoresConfig bool) {
+func detectDrift(seen *observed, target plannedGeneration, planned plan) (what []string, restoresConfig bool) {
 	have, uid := seen.objects, string(seen.md.UID)
 	made := func(secret *corev1.Secret) bool {
 		return secret != nil && secret.Annotations[api.AnnotationInputDigest] == target.input && secret.Annotations[api.AnnotationPoolUID] == uid

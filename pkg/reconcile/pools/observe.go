@@ -130,11 +130,11 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 	var missing error // about the input of new content; the existing generation is maintained without it
 	if seen.endpoint, err = r.endpoints().Get(ctx); err != nil {
 		// Existing documents can be maintained with the endpoint that was read last.
-		known := r.endpoint.Last()
-		if missing, err = fault.SplitPermanent(err); err != nil || known == nil {
+		lastEndpoint := r.endpoint.Last()
+		if missing, err = fault.SplitPermanent(err); err != nil || lastEndpoint == nil {
 			return seen, errors.Join(err, missing)
 		}
-		seen.endpoint = *known
+		seen.endpoint = *lastEndpoint
 	}
 	if seen.nodeToken, err = r.findNodeToken(ctx, seen); err != nil {
 		return seen, err

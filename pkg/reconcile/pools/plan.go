@@ -97,8 +97,8 @@ type inputsPlan struct {
 	data []byte
 }
 
-// generation is one rendering of a pool, before it is rendered.
-type generation struct {
+// plannedGeneration is one rendering of a pool, before it is rendered.
+type plannedGeneration struct {
 	in       render.Input
 	input    string // digest
 	revision string // of the MachineDeployment
@@ -191,7 +191,7 @@ func (e planner) planDesired(seen *observed) (plan, error) {
 // planGeneration compares the existing objects with those of a generation. It renders only if
 // something has to be written. A *fault.Rejection or *render.InvalidError says that the pool cannot
 // have this generation.
-func (e planner) planGeneration(seen *observed, target generation) (plan, error) {
+func (e planner) planGeneration(seen *observed, target plannedGeneration) (plan, error) {
 	planned := planTokenAndKubeconfig(seen)
 	planned.edge, planned.access = e.planEdge(seen, target.in.Pool), planAccess(seen, target.in.Pool)
 	want := target.userDataAnnotations(seen.md)
@@ -304,9 +304,9 @@ func readableSecrets(md *cluster.MachineDeployment, pool render.Pool) []string {
 }
 
 // digestGeneration digests an input.
-func digestGeneration(seen *observed, input render.Input, revision string) (generation, error) {
+func digestGeneration(seen *observed, input render.Input, revision string) (plannedGeneration, error) {
 	credentials := input.Credentials()
-	digested := generation{in: input, input: input.InputDigest(), revision: revision, credentials: credentials, nodeToken: seen.nodeToken}
+	digested := plannedGeneration{in: input, input: input.InputDigest(), revision: revision, credentials: credentials, nodeToken: seen.nodeToken}
 	hidden, err := json.Marshal(credentials)
 	if err != nil {
 		return digested, fmt.Errorf("encoding credentials: %w", err)
@@ -319,7 +319,7 @@ func digestGeneration(seen *observed, input render.Input, revision string) (gene
 }
 
 // userDataAnnotations are those of the user-data Secrets, the document's digest aside.
-func (g generation) userDataAnnotations(md *cluster.MachineDeployment) map[string]string {
+func (g plannedGeneration) userDataAnnotations(md *cluster.MachineDeployment) map[string]string {
 	from := g.in.Profile.Provenance
 	out := map[string]string{
 		api.AnnotationRevisionFor:       g.revision,
@@ -348,7 +348,7 @@ func (g generation) userDataAnnotations(md *cluster.MachineDeployment) map[strin
 
 // withCurrentToken is what the annotations of a document should be, given that the
 // token in it may stay.
-func (g generation) withCurrentToken(seen *observed, have *corev1.Secret, want map[string]string) map[string]string {
+func (g plannedGeneration) withCurrentToken(seen *observed, have *corev1.Secret, want map[string]string) map[string]string {
 	t, ok := seen.currentNodeToken(have)
 	if !ok {
 		return want
@@ -360,7 +360,7 @@ func (g generation) withCurrentToken(seen *observed, have *corev1.Secret, want m
 }
 
 // digestWith is the tokens digest of a document that carries a token.
-func (g generation) digestWith(key []byte, t token.Node) string {
+func (g plannedGeneration) digestWith(key []byte, t token.Node) string {
 	return keyedDigest(key, t.DigestInput(), []byte(g.in.Cluster.BootstrapKubeconfig))
 }
 

@@ -43,13 +43,13 @@ func (k *keyCache) readCached(ctx context.Context, secret types.NamespacedName) 
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
-	for name, known := range k.byName {
-		if now.After(known.until) {
+	for name, cached := range k.byName {
+		if now.After(cached.until) {
 			delete(k.byName, name)
 		}
 	}
-	if known, ok := k.byName[secret]; ok {
-		return known.key, known.err
+	if cached, ok := k.byName[secret]; ok {
+		return cached.key, cached.err
 	}
 	key, err := k.read(ctx, secret)
 	if ctx.Err() != nil {

@@ -355,7 +355,7 @@ func (g *getter) print(l *listing, out io.Writer, table func() error) error {
 const pageSize = 500
 
 // serverRows lets the API server print a kind, with the columns of its definition.
-func serverRows(ctx context.Context, k *session.Kind, s *session.Session, namespace, fields string, whole bool) (*listing, error) {
+func serverRows(ctx context.Context, k *session.Kind, s *session.Session, namespace, fields string, fullObjects bool) (*listing, error) {
 	cfg, worker, err := s.Configs()
 	if err != nil {
 		return nil, err
@@ -372,7 +372,7 @@ func serverRows(ctx context.Context, k *session.Kind, s *session.Session, namesp
 		return nil, err
 	}
 	include := "Metadata"
-	if whole {
+	if fullObjects {
 		include = "Object"
 	}
 	l := &listing{}

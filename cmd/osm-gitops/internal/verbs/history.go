@@ -53,15 +53,15 @@ commit and author, and the time. A deleted pool has one while its records remain
 					s.KubectlCommand(session.InManagementCluster, s.ControllerNamespace, "get", "controllerrevisions", "-l", api.LabelPool+"="+pool, "-o", "yaml"))
 				return err
 			}
-			past, err := readHistory(cmd.Context(), s, of, pool)
+			history, err := readHistory(cmd.Context(), s, of, pool)
 			if err != nil {
 				return err
 			}
 			out := cli.NewEscapingWriter(cmd.OutOrStdout(), output)
 			if output != "text" {
-				return cli.PrintData(out, output, past)
+				return cli.PrintData(out, output, history)
 			}
-			return historyListing(past).print(out, printers.NewTablePrinter(printers.PrintOptions{}))
+			return historyListing(history).print(out, printers.NewTablePrinter(printers.PrintOptions{}))
 		},
 	}
 	f.Bind(cmd)

@@ -127,8 +127,8 @@ func (s Endpoints) Get(ctx context.Context) (Endpoint, error) {
 		return Endpoint{}, fmt.Errorf("reading ConfigMap %s: %w", key, err)
 	}
 	text := cm.Data[kubeclient.ClusterInfoKey]
-	if known := s.Cached.findByText(text); known != nil {
-		return *known, nil
+	if cached := s.Cached.findByText(text); cached != nil {
+		return *cached, nil
 	}
 	info, err := kubeclient.ClusterInfo(&cm)
 	if err != nil {

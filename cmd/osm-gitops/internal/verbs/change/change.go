@@ -274,11 +274,11 @@ func (c *change) awaitReconciliation(ctx context.Context, s *session.Session, to
 // user, which replaced this one in the annotation.
 func isRequestHandled(last, token string) bool {
 	at, err := time.Parse(time.RFC3339Nano, last)
-	own, errOwn := time.Parse(time.RFC3339Nano, token)
-	if err != nil || errOwn != nil {
+	requested, errRequested := time.Parse(time.RFC3339Nano, token)
+	if err != nil || errRequested != nil {
 		return last == token
 	}
-	return !at.Before(own)
+	return !at.Before(requested)
 }
 
 func NewSuspendCommand() *cobra.Command {
