@@ -87,35 +87,38 @@ func TestReleases(t *testing.T) {
 	}
 }
 
-// TestReleaseOutsidePattern: a release number that no pattern is compared with does not matter, even if
-// one in a pattern contains it.
-func TestReleaseOutsidePattern(t *testing.T) {
-	log := filepath.Join(t.TempDir(), "log")
-	c := &shellcheck.Checker{Path: recordingProgram(t, log)}
-	for _, version := range []string{"1.34.0", "1.35.0", "2.1.0"} {
-		c.Check(t.Context(), []lint.Text{text("bash", "v=${v:-"+version+"}\ncase $v in 1.34.* | 1.35.*) echo a ;; esac\n")})
-	}
-	if err := c.Err(); err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(string(got), "--norc"); n != 1 {
-		t.Errorf("the program ran %d times, want once:\n%s", n, got)
-	}
-	// A number between [[ and ]] is compared, so it matters.
-	c = &shellcheck.Checker{Path: recordingProgram(t, log)}
-	for _, version := range []string{"1.34.0", "1.35.0"} {
-		c.Check(t.Context(), []lint.Text{text("bash", "[[ "+version+" == 1.34.* ]]\n")})
-	}
-	got, err = os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(string(got), "--norc"); n != 3 {
-		t.Errorf("the program ran %d times for both scripts, want 3:\n%s", n, got)
+// TestForms: scripts are checked once if they differ in release numbers and URLs that do not matter
+// to the program.
+func TestForms(t *testing.T) {
+	for _, tt := range []struct {
+		name, script  string
+		first, second string
+		runs          int
+	}{
+		{"a default of a variable, next to patterns", "v=${v:-%s}\ncase $v in 1.34.* | 1.35.*) echo a ;; esac\n", "1.34.0", "2.1.0", 1},
+		{"equal to another one", "v=%s\nw=1.34.0\n", "v1.34.0", "v1.35.0", 1},
+		{"in a pattern", "case $1 in 1.34.* | %s) echo a ;; esac\n", "1.34.0", "1.35.0", 2},
+		{"in a condition", "[[ %s == 1.34.* ]]\n", "1.34.0", "1.35.0", 2},
+		{"names of files", "sort a-1.34 >a-%s\n", "1.34", "1.35", 2},
+		{"names of files of a command in a value", "v=$(sort a-1.34 >a-%s)\n", "1.34", "1.35", 2},
+		{"a URL", "curl %s\n", "https://a.example.com/1.2", "https://b.example.com", 1},
+		{"a script that cannot be parsed", "if %s\n", "1.34", "1.35", 2},
+	} {
+		log := filepath.Join(t.TempDir(), "log")
+		c := &shellcheck.Checker{Path: recordingProgram(t, log)}
+		for _, value := range []string{tt.first, tt.second} {
+			c.Check(t.Context(), []lint.Text{text("bash", fmt.Sprintf(tt.script, value))})
+		}
+		if err := c.Err(); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(got), "--norc"); n != tt.runs {
+			t.Errorf("%s: the program ran %d times, want %d:\n%s", tt.name, n, tt.runs, got)
+		}
 	}
 }
 
