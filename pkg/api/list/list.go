@@ -21,7 +21,7 @@ type Of[T any, P interface {
 // DeepCopyObject implements runtime.Object.
 func (l *Of[T, P]) DeepCopyObject() runtime.Object {
 	out := *l
-	l.ListMeta.DeepCopyInto(&out.ListMeta)
+	l.ListMeta.DeepCopyInto(&out.ListMeta) //nolint:staticcheck // without ListMeta it would seem to copy the list
 	if l.Items != nil {
 		out.Items = make([]T, len(l.Items))
 		for i := range l.Items {
