@@ -276,8 +276,8 @@ func TestReportsKeepStructuredSecrets(t *testing.T) {
   "tenant": {"id": "` + secrets[3] + `", "zone": "none"}
 }
 `,
-		"a user in a password": "user: canary\npassword: canary" + secrets[4] + "\n",
-		"YAML":                 "password: '" + secrets[0] + "' \nkeys:\n  - " + secrets[2] + "\n  - \"" + secrets[1] + "\"\nmore: [x, \"" + secrets[3] + "\"]\n",
+		"a user in a credential": "user: canary\napplication: canary" + secrets[4] + "\npassword: another\n", // whose key says nothing
+		"YAML":                   "password: '" + secrets[0] + "' \nkeys:\n  - " + secrets[2] + "\n  - \"" + secrets[1] + "\"\nmore: [x, \"" + secrets[3] + "\"]\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			parallel(t)
