@@ -48,6 +48,7 @@ type fleet struct {
 	clock  *clocktesting.FakeClock
 	events *events.FakeRecorder
 	writes atomic.Int64 // write requests of the controller
+	reads  atomic.Int64 // its requests for one Node
 	keep   Retention
 	stop   func()
 
@@ -93,7 +94,7 @@ func (f *fleet) start() {
 	scheme, err := cluster.Scheme()
 	f.do(err)
 	cfg := rest.CopyConfig(cluster.Shared(f.t).Config)
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return counting{next, &f.writes} })
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return counting{next, &f.writes, &f.reads} })
 	skip := true
 	objects := nodecache.WorkerObjects()
 	objects[&appsv1.ControllerRevision{}] = nodecache.Records(f.ns)
@@ -121,15 +122,17 @@ func (f *fleet) start() {
 	f.stop = func() { cancel(); <-ended; f.stop = func() {} }
 }
 
-// counting counts what writes.
+// counting counts what writes, and what reads one Node.
 type counting struct {
-	next   http.RoundTripper
-	writes *atomic.Int64
+	next          http.RoundTripper
+	writes, reads *atomic.Int64
 }
 
 func (c counting) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Method != http.MethodGet {
 		c.writes.Add(1)
+	} else if strings.HasPrefix(req.URL.Path, "/api/v1/nodes/") {
+		c.reads.Add(1)
 	}
 	return c.next.RoundTrip(req)
 }

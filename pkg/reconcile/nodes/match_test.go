@@ -573,12 +573,12 @@ func TestChangesOfManyNodes(t *testing.T) {
 	r := &Reconciler{handled: apicache.NewLRUExpireCacheWithClock(maxNodes, clock)}
 	for range 2 {
 		for i := range 20_000 {
-			if !r.mayHandle(types.UID(fmt.Sprint(i))) {
+			if !oncePerMinute(r.handled, types.UID(fmt.Sprint(i))) {
 				t.Fatalf("node %d has to wait", i)
 			}
 		}
 		for i := range 20_000 {
-			if r.mayHandle(types.UID(fmt.Sprint(i))) {
+			if oncePerMinute(r.handled, types.UID(fmt.Sprint(i))) {
 				t.Fatalf("node %d is handled twice", i)
 			}
 		}
@@ -624,4 +624,38 @@ func TestMatchHostile(t *testing.T) {
 	if gone.Status.Match == nil || gone.Status.Match.State != api.MatchStateDiffers {
 		t.Errorf("it has %+v", gone.Status.Match)
 	}
+}
+
+// A node that changes a report with an old time at any rate causes one read of its Node a minute
+// (security.md 47).
+func TestMatchOfOldTimes(t *testing.T) {
+	f := newFleet(t)
+	pool := f.pool("workers", "osp-m")
+	rec := f.serveRecord(pool, f.matched(pool, "v1.0.0", nil, true))
+	f.start()
+	node := f.join(f.machine(pool), says(rec))
+	f.ready(node, corev1.ConditionTrue, f.clock.Now())
+	f.reports(node, f.report(rec))
+	f.matches(node, api.MatchStateMatches, api.ReasonUnchanged)
+	f.clock.Step(2 * time.Minute)
+	f.quiet()
+	f.reads.Store(0)
+	old := func(found string) {
+		t.Helper()
+		text := f.report(rec, api.MatchDifference{Path: "/etc/a", Reason: api.DifferenceContent, Found: found})
+		now := f.clock.Now().UTC()
+		f.reports(node, strings.Replace(text, now.Format(time.RFC3339), now.Add(-48*time.Hour).Format(time.RFC3339), 1))
+	}
+	for i := range 100 {
+		old(fmt.Sprintf("%012x", i))
+	}
+	f.matches(node, api.MatchStateDiffers, api.ReasonEdited)
+	if writes, reads := f.quiet(), f.reads.Load(); writes != 1 || reads != 1 {
+		t.Errorf("%d writes and %d reads for 100 changes", writes, reads)
+	}
+	f.clock.Step(2 * time.Minute)
+	old("0123456789ab")
+	f.until(lineage.ProvenanceName(node.Name, node.UID), func(np *api.NodeProvenance) bool {
+		return np.Status.Match != nil && len(np.Status.Match.Differences) == 1 && np.Status.Match.Differences[0].Found == "0123456789ab"
+	})
 }

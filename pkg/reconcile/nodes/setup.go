@@ -57,7 +57,7 @@ func Installed(mapper apimeta.RESTMapper) (bool, error) {
 // to a pool change; its heartbeats are ignored.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) error {
 	// One push can concern every node: their statuses must not be written all at once.
-	r.handled, r.silent = apicache.NewLRUExpireCacheWithClock(maxNodes, r.Clock), apicache.NewLRUExpireCacheWithClock(maxNodes, r.Clock)
+	r.handled, r.suspected, r.silent = apicache.NewLRUExpireCacheWithClock(maxNodes, r.Clock), apicache.NewLRUExpireCacheWithClock(maxNodes, r.Clock), apicache.NewLRUExpireCacheWithClock(maxNodes, r.Clock)
 	r.pace = flowcontrol.NewTokenBucketRateLimiter(behindRate, behindBurst)
 	if err := nodecache.Index(ctx, mgr.GetFieldIndexer(), w.Management); err != nil {
 		return err

@@ -104,7 +104,8 @@ type MachineBoot struct {
 	// +kubebuilder:validation:Maximum=1000000
 	// +optional
 	Line int32 `json:"line,omitempty"`
-	// Command that failed, as bash prints it.
+	// Command that failed, as bash prints it. After an explicit exit, for which bash has none, it is
+	// "exit after: " and the last line of output, and Line is 0.
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	Command string `json:"command,omitempty"`
