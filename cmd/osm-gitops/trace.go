@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -187,7 +188,7 @@ func parseSubject(text string) (subject, error) {
 		return subject{}, cli.Misusef(hint, "%q is not KIND/NAME", text)
 	}
 	s := subject{kind: cli.CanonicalKind(kind)}
-	if s.kind == "" || s.kind == "source" || s.kind == "rollout" {
+	if slices.Contains([]string{"", "source", "rollout", "window"}, s.kind) {
 		return subject{}, cli.Misusef(hint, "unknown kind %q", kind)
 	}
 	namespace, name, namespaced := strings.Cut(rest, "/")
