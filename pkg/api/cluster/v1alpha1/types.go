@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/osm-gitops/osm-gitops/pkg/api/list"
 )
 
 // GroupVersion is the group and version of the kinds in this package.
@@ -16,11 +18,10 @@ var GroupVersion = schema.GroupVersion{Group: "cluster.k8s.io", Version: "v1alph
 
 // AddToScheme registers the kinds of this package with a scheme.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion,
-		&MachineDeployment{}, &MachineDeploymentList{},
-		&MachineSet{}, &MachineSetList{},
-		&Machine{}, &MachineList{},
-	)
+	s.AddKnownTypes(GroupVersion, &MachineDeployment{}, &MachineSet{}, &Machine{})
+	s.AddKnownTypeWithName(GroupVersion.WithKind("MachineDeploymentList"), &MachineDeploymentList{})
+	s.AddKnownTypeWithName(GroupVersion.WithKind("MachineSetList"), &MachineSetList{})
+	s.AddKnownTypeWithName(GroupVersion.WithKind("MachineList"), &MachineList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }
@@ -36,13 +37,7 @@ type MachineDeployment struct {
 }
 
 // MachineDeploymentList is a list of MachineDeployments.
-// +kubebuilder:object:root=true
-type MachineDeploymentList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-
-	Items []MachineDeployment `json:"items"`
-}
+type MachineDeploymentList = list.Of[MachineDeployment, *MachineDeployment]
 
 // MachineDeploymentSpec has the fields of a MachineDeployment that we read.
 //
@@ -184,13 +179,7 @@ type MachineSet struct {
 }
 
 // MachineSetList is a list of MachineSets.
-// +kubebuilder:object:root=true
-type MachineSetList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-
-	Items []MachineSet `json:"items"`
-}
+type MachineSetList = list.Of[MachineSet, *MachineSet]
 
 // Machine is one machine.
 // +kubebuilder:object:root=true
@@ -203,13 +192,7 @@ type Machine struct {
 }
 
 // MachineList is a list of Machines.
-// +kubebuilder:object:root=true
-type MachineList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-
-	Items []Machine `json:"items"`
-}
+type MachineList = list.Of[Machine, *Machine]
 
 // UnmarshalJSON decodes every field of the spec that it can; we do not need them.
 // MachineDeploymentSpec explains why it never fails.

@@ -3,6 +3,8 @@ package v1alpha1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/osm-gitops/osm-gitops/pkg/api/list"
 )
 
 // BootReport has what the booting machines of one pool report about their scripts. It has the name
@@ -33,13 +35,7 @@ type BootReport struct {
 }
 
 // BootReportList is a list of BootReports.
-// +kubebuilder:object:root=true
-type BootReportList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-
-	Items []BootReport `json:"items"`
-}
+type BootReportList = list.Of[BootReport, *BootReport]
 
 // BootReportSpec is what machines report.
 type BootReportSpec struct {

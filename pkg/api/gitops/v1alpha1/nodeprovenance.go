@@ -3,6 +3,8 @@ package v1alpha1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/osm-gitops/osm-gitops/pkg/api/list"
 )
 
 // NodeProvenance says which configuration of which pool a node was provisioned from. It
@@ -44,13 +46,7 @@ type NodeProvenance struct {
 }
 
 // NodeProvenanceList is a list of NodeProvenances.
-// +kubebuilder:object:root=true
-type NodeProvenanceList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-
-	Items []NodeProvenance `json:"items"`
-}
+type NodeProvenanceList = list.Of[NodeProvenance, *NodeProvenance]
 
 // Evidence says how a node's configuration is known.
 // +kubebuilder:validation:Enum=Reported;Inferred;Unknown

@@ -5,6 +5,8 @@ import (
 
 	"github.com/fluxcd/pkg/apis/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/osm-gitops/osm-gitops/pkg/api/list"
 )
 
 // Finalizer delays the deletion of a ProfileSource until the objects that it created are
@@ -39,13 +41,7 @@ type ProfileSource struct {
 }
 
 // ProfileSourceList is a list of ProfileSources.
-// +kubebuilder:object:root=true
-type ProfileSourceList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-
-	Items []ProfileSource `json:"items"`
-}
+type ProfileSourceList = list.Of[ProfileSource, *ProfileSource]
 
 // ProfileSourceSpec says where the profiles are and how the controller applies them.
 //
@@ -256,6 +252,7 @@ type DirectorySource struct {
 type BuiltinSource struct{}
 
 // Webhook lets the host of a repository request a reconciliation of the source.
+// +kubebuilder:object:generate=false
 type Webhook struct {
 	// Provider selects how the signature of a request is checked.
 	// +kubebuilder:validation:Enum=github;gitlab;gitea;bitbucket;generic

@@ -140,6 +140,7 @@ type RolloutVersion struct {
 }
 
 // RolloutStep is a version that was superseded before all waves had it.
+// +kubebuilder:object:generate=false
 type RolloutStep struct {
 	RolloutVersion `json:",inline"`
 	// Wave is the last wave that got it.

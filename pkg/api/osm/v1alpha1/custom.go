@@ -1,6 +1,10 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/osm-gitops/osm-gitops/pkg/api/list"
+)
 
 // CustomOperatingSystemProfile is a profile in a seed of Kubermatic Kubernetes Platform (KKP),
 // which copies its spec to an OperatingSystemProfile of the same name in namespace kube-system of
@@ -19,10 +23,4 @@ type CustomOperatingSystemProfile struct {
 }
 
 // CustomOperatingSystemProfileList is a list of CustomOperatingSystemProfiles.
-// +kubebuilder:object:root=true
-type CustomOperatingSystemProfileList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-
-	Items []CustomOperatingSystemProfile `json:"items"`
-}
+type CustomOperatingSystemProfileList = list.Of[CustomOperatingSystemProfile, *CustomOperatingSystemProfile]
