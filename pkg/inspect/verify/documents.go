@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
@@ -69,11 +70,11 @@ func (v *Verifier) checkPoolSecrets(ctx context.Context, s *target, r *rendering
 type bootRenderer struct {
 	engine       *render.Engine
 	in           render.Input
-	placeholders *render.Output // the documents with placeholders for all credentials and tokens
-	secrets      []string       // credentials, which are never shown
-	kubeconfig   *corev1.Secret // nil if it is missing
-	others       bool           // the credentials belong to another generation
-	info         *clusterInfo
+	placeholders *render.Output        // the documents with placeholders for all credentials and tokens
+	secrets      []string              // credentials, which are never shown
+	kubeconfig   *corev1.Secret        // nil if it is missing
+	others       bool                  // the credentials belong to another generation
+	info         *clientcmdapi.Cluster // nil if it is missing or invalid
 }
 
 func (v *Verifier) newBootRenderer(ctx context.Context, s *target, r *rendering) (b *bootRenderer, why string, err error) {
@@ -353,9 +354,9 @@ func (v *Verifier) checkEdgeScript(ctx context.Context, s *target, b *bootRender
 func (b *bootRenderer) inputsPerEndpoint() []render.Input {
 	all := []render.Input{b.in}
 	if b.info != nil {
-		for _, server := range []string{b.in.Cluster.Server, b.info.server} {
+		for _, server := range []string{b.in.Cluster.Server, b.info.Server} {
 			in := b.in
-			in.Settings.KubernetesCACert, in.Cluster.Server = string(b.info.ca), server
+			in.Settings.KubernetesCACert, in.Cluster.Server = string(b.info.CertificateAuthorityData), server
 			all = append(all, in)
 		}
 	}

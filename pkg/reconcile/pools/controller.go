@@ -6,11 +6,13 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -102,11 +104,11 @@ type Reconciler struct {
 	// they use.
 	Shard shard.Shard
 
-	cache    poolCache              // of pools
-	endpoint desired.CachedEndpoint // of cluster-info
-	digests  desired.DigestCache    // of profiles
-	values   desired.Values         // of cloudProviderSpecs
-	archived archive.State          // of records
+	cache    poolCache                            // of pools
+	endpoint atomic.Pointer[clientcmdapi.Cluster] // of cluster-info
+	digests  desired.DigestCache                  // of profiles
+	values   desired.Values                       // of cloudProviderSpecs
+	archived archive.State                        // of records
 
 	replacing sync.Mutex // held while a Secret is absent
 	reports   access.ReportRefusal
@@ -265,7 +267,7 @@ func (r *Reconciler) newTokens() token.Tokens {
 
 // endpoints reads where nodes reach the API server.
 func (r *Reconciler) endpoints() desired.Endpoints {
-	return desired.Endpoints{ClusterInfo: r.ClusterInfo, Worker: r.Worker.Live, CA: r.CA, OverrideServer: r.OverrideServer, Cached: &r.endpoint}
+	return desired.Endpoints{ClusterInfo: r.ClusterInfo, Worker: r.Worker.Live, CA: r.CA, OverrideServer: r.OverrideServer, Last: &r.endpoint}
 }
 
 // Unallowed returns those of render.ForeignReferences that this controller refuses to read.

@@ -39,7 +39,7 @@ func (e planner) planEdge(seen *observed, pool render.Pool) edgePlan {
 	}
 	input := render.Input{Pool: pool, Cluster: seen.values}
 	input.Settings.KubernetesCACert = e.ca
-	if ca := seen.endpoint.Cluster.CertificateAuthorityData; len(ca) > 0 {
+	if ca := seen.endpoint.CertificateAuthorityData; len(ca) > 0 {
 		input.Settings.KubernetesCACert = string(ca)
 	}
 	// The digest must not change with each token: tokens are compared by their identity.

@@ -312,7 +312,7 @@ func digestGeneration(seen *observed, input render.Input, revision string) (gene
 		return digested, fmt.Errorf("encoding credentials: %w", err)
 	}
 	digested.hidden = hidden
-	ca := input.Settings.KubernetesCACert + string(seen.endpoint.Cluster.CertificateAuthorityData)
+	ca := input.Settings.KubernetesCACert + string(seen.endpoint.CertificateAuthorityData)
 	digested.credentialsDigest = keyedDigest(seen.key, hidden, []byte(input.Cluster.Server), []byte(ca))
 	digested.tokensDigest = digested.digestWith(seen.key, digested.nodeToken)
 	return digested, nil
