@@ -3,6 +3,7 @@ package metrics
 import (
 	"sync"
 	"time"
+	"unique"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,7 +21,7 @@ type Metrics struct {
 	webhook     func() time.Time // when the webhooks' certificate expires; nil if there is none
 	nodes       func() []NodeCount
 
-	descs      descs
+	descs      map[string]*prometheus.Desc // by the metric's name
 	fetches    *prometheus.HistogramVec
 	failures   *prometheus.CounterVec
 	rotated    *prometheus.CounterVec
@@ -28,17 +29,13 @@ type Metrics struct {
 	renderings *prometheus.HistogramVec
 	booted     *prometheus.CounterVec
 	bootTimes  *prometheus.HistogramVec
-	provenance provenance
-	auditLog   auditLogCounts
-}
-
-type descs struct {
-	sourceInfo, sourceLastFetch, windowOpen         *prometheus.Desc
-	poolInfo, poolReady, poolRejected, poolUserData *prometheus.Desc
-	poolLimit, poolTokenEnds, poolNodeEnds          *prometheus.Desc
-	clusterUp, webhookEnds                          *prometheus.Desc
-	nodesByEvidence, nodesDisputed, nodesDiffering  *prometheus.Desc
-	records                                         *prometheus.Desc
+	// Deleted NodeProvenances, those that wait for the audit log, and whether nodes are recorded.
+	dropped                   prometheus.Counter
+	retained, provenanceReady prometheus.Gauge
+	// Writes of the audit log.
+	auditLines             *prometheus.CounterVec
+	auditErrors, auditLost prometheus.Counter
+	auditWaiting           prometheus.Gauge
 }
 
 // SourceState is the reported state of a ProfileSource.
@@ -73,18 +70,13 @@ type PoolMetrics struct {
 
 // New returns empty metrics.
 func New() *Metrics {
-	return &Metrics{
+	m := &Metrics{
 		sources:     map[types.NamespacedName]sourceState{},
 		pools:       map[types.NamespacedName]PoolMetrics{},
 		connections: map[string]func() bool{},
-		descs: descs{
-			sourceInfo: sourceInfo.desc(), sourceLastFetch: sourceLastFetch.desc(), windowOpen: windowOpen.desc(),
-			poolInfo: poolInfo.desc(), poolReady: poolReady.desc(), poolRejected: poolRejected.desc(),
-			poolUserData: poolUserData.desc(), poolLimit: poolLimit.desc(), poolTokenEnds: poolTokenEnds.desc(), poolNodeEnds: poolNodeEnds.desc(),
-			clusterUp: clusterUp.desc(), webhookEnds: webhookEnds.desc(),
-			nodesByEvidence: nodesRecorded.desc(), nodesDisputed: nodesDisputed.desc(), nodesDiffering: nodesDiffering.desc(), records: records.desc(),
-		},
-		provenance: newProvenance(), auditLog: newAuditLogCounts(),
+		descs:       map[string]*prometheus.Desc{},
+		dropped:     dropped.one(), retained: provenancesStored.gauge(), provenanceReady: provenanceOn.gauge(),
+		auditLines: auditLogLines.counter(), auditErrors: auditLogErrors.one(), auditLost: auditLogLost.one(), auditWaiting: auditLogWaiting.gauge(),
 		// A request to an unchanged repository takes milliseconds, a first clone minutes.
 		fetches:  sourceFetch.histogram([]float64{.01, .1, 1, 10, 60, 600}),
 		failures: sourceFailures.counter(),
@@ -93,6 +85,10 @@ func New() *Metrics {
 		booted:   boots.counter(), bootTimes: bootSeconds.histogram([]float64{30, 60, 90, 120, 180, 240, 300, 450, 600, 900, 1800}),
 		renderings: renderSec.histogram([]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, 1}),
 	}
+	for _, metric := range AllMetrics() {
+		m.descs[metric.Name] = metric.desc()
+	}
+	return m
 }
 
 // SetSource stores the state of a ProfileSource.
@@ -158,7 +154,7 @@ func (m *Metrics) SetPool(key types.NamespacedName, s PoolMetrics) {
 	if m == nil {
 		return
 	}
-	s.Profile, s.Version, s.Commit = internString(s.Profile), internString(s.Version), internString(s.Commit)
+	s.Profile, s.Version, s.Commit = unique.Make(s.Profile).Value(), unique.Make(s.Version).Value(), unique.Make(s.Commit).Value()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pools[key] = s
