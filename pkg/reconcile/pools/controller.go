@@ -284,9 +284,6 @@ func (r *Reconciler) NodeSettings(ctx context.Context) (render.Settings, error) 
 	return s, err
 }
 
-// ownerOf returns the pool that an object was made for, "" when it is not ours.
-func ownerOf(obj client.Object) string { return lineage.PoolOf(obj) }
-
 func poolKey(md *cluster.MachineDeployment) string { return keyOf(md).String() }
 
 func keyOf(md *cluster.MachineDeployment) types.NamespacedName {
@@ -301,12 +298,6 @@ const (
 	stageProvision = "provisioning"
 )
 
-// cutKey takes the "namespace/name" of poolKey apart.
-func cutKey(key string) (namespace, name string, ok bool) {
-	pool, ok := lineage.ParsePool(key)
-	return pool.Namespace, pool.Name, ok
-}
-
 // sameKeys reports whether two maps agree on the given keys.
 func sameKeys(have, want map[string]string, keys ...string) bool {
 	return !slices.ContainsFunc(keys, func(k string) bool { return have[k] != want[k] })
@@ -318,7 +309,8 @@ func recordOf(osc *osm.OperatingSystemConfig) render.Record {
 	if osc == nil {
 		return render.Record{}
 	}
-	return parseRecord(osc.Annotations[api.AnnotationRecord])
+	rec, _ := lineage.ParseRecordAnnotation(osc)
+	return rec
 }
 
 // CheckRequestedProfile says why a pool cannot have the profile it asks for, nil if it can: the

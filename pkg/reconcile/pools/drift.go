@@ -49,7 +49,7 @@ func detectDrift(seen *observed, target generation, planned plan) (what []string
 		patch     map[string]string
 	}{
 		{namesOf(seen.md).Kubeconfig, api.KubeconfigKey, have.kubeconfig, nil},
-		{edgeScriptSecretName(seen.md), edgeScriptKey, have.edge, nil},
+		{namesOf(seen.md).EdgeScript, edgeScriptKey, have.edge, nil},
 		{namesOf(seen.md).Provisioning, api.UserDataKey, have.provisioning, planned.provisioning.patch},
 		{namesOf(seen.md).Bootstrap, api.UserDataKey, have.bootstrap, planned.bootstrap.patch},
 	} {

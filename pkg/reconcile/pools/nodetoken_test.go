@@ -400,7 +400,7 @@ func TestNodeTokensAreSwitched(t *testing.T) {
 	switched(testTokenTTL, "binding", "role", "account")
 	token := f.carried(stageBootstrap)
 	answers(t, token, "/"+namesOf(f.pool).Kubeconfig, http.StatusOK)
-	if f.secret(edgeScriptSecretName(f.pool)); !strings.Contains(f.script(), token) {
+	if f.secret(namesOf(f.pool).EdgeScript); !strings.Contains(f.script(), token) {
 		t.Error("the script carries another token")
 	}
 	switched(0, "binding", "role", "account")

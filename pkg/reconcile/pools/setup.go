@@ -57,7 +57,9 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, watches Watche
 	}
 	r.Indexed = true
 	// The priority of what is unchanged is low: changed pools come before those of a restart.
-	startOwner := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []crreconcile.Request { return requestFor(ownerOf(obj)) })
+	startOwner := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []crreconcile.Request {
+		return requestFor(lineage.PoolOf(obj))
+	})
 	if err := mgr.Add(manager.RunnableFunc(r.newArchive().Run)); err != nil {
 		return fmt.Errorf("setting up the removal of old records: %w", err)
 	}

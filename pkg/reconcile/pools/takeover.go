@@ -55,7 +55,7 @@ func (r reader) selectOSMObjects(ctx context.Context, md *cluster.MachineDeploym
 		}
 	}
 	for _, secret := range []*corev1.Secret{have.kubeconfig, have.edge} {
-		if secret != nil && ownerOf(secret) == "" && len(out) > 0 && !seen.shared(secret) {
+		if secret != nil && lineage.PoolOf(secret) == "" && len(out) > 0 && !seen.shared(secret) {
 			out = append(out, secret)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -303,16 +304,9 @@ func (w writer) dependencyWrites(ctx context.Context, seen *observed, planned pl
 
 // startWrite starts a write; the returned function waits for its end.
 func startWrite(write func() error) (wait func() error) {
-	ended := make(chan struct{})
-	var err error
-	go func() {
-		defer close(ended)
-		err = write()
-	}()
-	return func() error {
-		<-ended
-		return err
-	}
+	var one errgroup.Group
+	one.Go(write)
+	return one.Wait
 }
 
 // runParallel runs writes that do not wait for each other, and returns when all have ended.
