@@ -104,7 +104,7 @@ func (w policyChecks) examineControllerPolicyIn(ctx context.Context, c *Cluster)
 	_ = unstructured.SetNestedField(condition[0].(map[string]any), names, "expression")
 	_ = unstructured.SetNestedSlice(want.Object, condition, "spec", "matchConditions")
 	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&have.Spec)
-	if err != nil || !containsDocument(spec, want.Object["spec"]) {
+	if err != nil || firstDifferencePath(want.Object["spec"], spec, "spec", true) != "" {
 		f.Found = fmt.Sprintf("%s %s, which limits the permissions of the controller, differs from the one of this release", policyKind, have.Name)
 		w.addFinding(f)
 		return

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -167,17 +168,10 @@ func (w *examination) addRemaining(check string, level Level, count int, what st
 // joinSome joins names up to a limit.
 func joinSome(names []string) string {
 	const limit = 5
-	out := ""
-	for i, n := range names {
-		switch {
-		case i == limit:
-			return fmt.Sprintf("%s and %d more", out, len(names)-limit)
-		case i > 0:
-			out += ", "
-		}
-		out += n
+	if more := len(names) - limit; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], ", "), more)
 	}
-	return out
+	return strings.Join(names, ", ")
 }
 
 // plural formats a count.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -157,7 +157,7 @@ func DescribeDifferingOSMKinds(ctx context.Context, from client.Reader) ([]strin
 func firstCRDDifferencePath(want, have *unstructured.Unstructured) string {
 	wanted, _, _ := unstructured.NestedSlice(want.Object, "spec", "versions")
 	found, _, _ := unstructured.NestedSlice(have.Object, "spec", "versions")
-	return firstDifferencePath(wanted, found, "spec.versions")
+	return firstDifferencePath(wanted, found, "spec.versions", false)
 }
 
 // formatFieldManagers lists the field managers that wrote the versions of a CustomResourceDefinition,
@@ -222,33 +222,30 @@ func (w *examination) examineEstablished(in *Cluster, crd *unstructured.Unstruct
 	return false
 }
 
-// firstDifferencePath returns the path of the first difference between two documents; "" for none.
-func firstDifferencePath(want, have any, path string) string {
+// firstDifferencePath returns the path of the first difference between two documents; "" for none. If
+// have may have more, as the API server adds defaults, its further fields do not matter. Fields
+// without are not compared.
+func firstDifferencePath(want, have any, path string, more bool, without ...string) string {
 	switch want := want.(type) {
 	case map[string]any:
 		found, ok := have.(map[string]any)
 		if !ok {
 			return path
 		}
-		keys := map[string]bool{}
-		for k := range want {
-			keys[k] = true
+		all := maps.Clone(want)
+		if !more {
+			maps.Copy(all, found)
 		}
-		for k := range found {
-			keys[k] = true
-		}
-		sorted := make([]string, 0, len(keys))
-		for k := range keys {
-			sorted = append(sorted, k)
-		}
-		sort.Strings(sorted)
-		for _, k := range sorted {
+		for _, k := range slices.Sorted(maps.Keys(all)) {
 			a, inWant := want[k]
 			b, inHave := found[k]
-			if inWant != inHave {
+			switch {
+			case slices.Contains(without, k):
+				continue
+			case inWant != inHave && !more:
 				return path + "." + k
 			}
-			if at := firstDifferencePath(a, b, path+"."+k); at != "" {
+			if at := firstDifferencePath(a, b, path+"."+k, more, without...); at != "" {
 				return at
 			}
 		}
@@ -259,7 +256,7 @@ func firstDifferencePath(want, have any, path string) string {
 			return path
 		}
 		for i := range want {
-			if at := firstDifferencePath(want[i], found[i], fmt.Sprintf("%s[%d]", path, i)); at != "" {
+			if at := firstDifferencePath(want[i], found[i], fmt.Sprintf("%s[%d]", path, i), more, without...); at != "" {
 				return at
 			}
 		}
@@ -277,34 +274,4 @@ func toFloat(v any) any {
 		return float64(i)
 	}
 	return v
-}
-
-// containsDocument reports whether a document has everything that another has, since the API server
-// adds defaults. Lists must have equal length.
-func containsDocument(have, want any, without ...string) bool {
-	switch want := want.(type) {
-	case map[string]any:
-		found, ok := have.(map[string]any)
-		if !ok {
-			return false
-		}
-		for k, v := range want {
-			if !slices.Contains(without, k) && !containsDocument(found[k], v, without...) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		found, ok := have.([]any)
-		if !ok || len(want) != len(found) {
-			return false
-		}
-		for i := range want {
-			if !containsDocument(found[i], want[i], without...) {
-				return false
-			}
-		}
-		return true
-	}
-	return reflect.DeepEqual(toFloat(want), toFloat(have))
 }

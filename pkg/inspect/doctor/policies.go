@@ -80,7 +80,7 @@ func (w policyChecks) examinePoliciesIn(ctx context.Context, c *Cluster, wanted 
 			installed++
 		}
 		// The parameters can be in another namespace.
-		if !containsDocument(have.Object["spec"], want.Object["spec"], "namespace") {
+		if firstDifferencePath(want.Object["spec"], have.Object["spec"], "spec", true, "namespace") != "" {
 			w.addFinding(Finding{
 				Check: checkPolicies, Level: Warning, Cluster: w.clusterLabel(c), Found: fmt.Sprintf("%s %s differs from the one of this release", want.GetKind(), want.GetName()),
 				Remedy: "kubectl apply --server-side -f deploy/" + policiesFile,

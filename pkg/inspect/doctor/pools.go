@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -139,31 +140,20 @@ func (w *examination) lastWarning(ctx context.Context, md *cluster.MachineDeploy
 	if err != nil {
 		return "its events cannot be read: " + err.Error()
 	}
-	var last *corev1.Event
-	for i := range events.Items {
-		e := &events.Items[i]
-		if e.InvolvedObject.UID == md.UID && (last == nil || lastSeen(e).After(lastSeen(last))) {
-			last = e
-		}
-	}
-	if last == nil {
+	own := slices.DeleteFunc(events.Items, func(e corev1.Event) bool { return e.InvolvedObject.UID != md.UID })
+	if len(own) == 0 {
 		return "no event gives the reason: see the check lease, and the controller's log"
 	}
+	last := slices.MaxFunc(own, func(a, b corev1.Event) int { return lastSeen(&a).Compare(lastSeen(&b)) })
 	return last.Reason + ": " + last.Message
 }
 
 // lastSeen returns the last occurrence of an event, which the older and the newer API group
 // store in different fields.
 func lastSeen(e *corev1.Event) time.Time {
-	t := e.CreationTimestamp.Time
-	times := []time.Time{e.LastTimestamp.Time, e.EventTime.Time}
+	times := []time.Time{e.CreationTimestamp.Time, e.LastTimestamp.Time, e.EventTime.Time}
 	if e.Series != nil {
 		times = append(times, e.Series.LastObservedTime.Time)
 	}
-	for _, other := range times {
-		if other.After(t) {
-			t = other
-		}
-	}
-	return t
+	return slices.MaxFunc(times, time.Time.Compare)
 }
