@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -169,5 +168,3 @@ func joinFirst(names []string) string {
 	}
 	return strings.Join(names, ", ") + more
 }
-
-func isNotFound(err error) bool { return apierrors.IsNotFound(err) }

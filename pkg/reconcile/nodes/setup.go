@@ -3,6 +3,7 @@ package nodes
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -207,16 +208,7 @@ var linkChanged = predicate.Funcs{
 }
 
 func sameOwners(a, b client.Object) bool {
-	had, has := a.GetOwnerReferences(), b.GetOwnerReferences()
-	if len(had) != len(has) {
-		return false
-	}
-	for i := range had {
-		if had[i].UID != has[i].UID {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(a.GetOwnerReferences(), b.GetOwnerReferences(), func(a, b metav1.OwnerReference) bool { return a.UID == b.UID })
 }
 
 func nodeRefOf(obj client.Object) string {

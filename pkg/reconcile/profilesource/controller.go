@@ -105,7 +105,7 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, concurrency int) error {
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("profilesource").
 		For(&api.ProfileSource{}, builder.WithPredicates(ours, predicate.Or[client.Object](
-			predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}, acceptRewriteChanged(), deletionStarted(), r.Shard.MembershipChanged()))).
+			predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}, acceptRewriteChanged(), r.Shard.MembershipChanged()))).
 		Watches(r.writer().ConvertToKind(&osm.OperatingSystemProfile{}), sources, builder.WithPredicates(ours, changed)).
 		WatchesRawSource(changes).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency})
