@@ -3,8 +3,6 @@ package verify
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -186,7 +184,7 @@ func (v *Verifier) checkDocument(ctx context.Context, s *target, b *bootRenderer
 	check.Note = "it equals the result of rendering again with its tokens"
 	fields := append(annotationFields(rec, a),
 		field{"annotation " + api.AnnotationPool, s.pool.String(), a[api.AnnotationPool]},
-		field{"annotation " + api.AnnotationDataDigest, dataDigest(document), a[api.AnnotationDataDigest]})
+		field{"annotation " + api.AnnotationDataDigest, lineage.DataDigest(document), a[api.AnnotationDataDigest]})
 	if d := firstMismatch(fields...); d != nil {
 		return check.withDifference(d), nil
 	}
@@ -194,12 +192,6 @@ func (v *Verifier) checkDocument(ctx context.Context, s *target, b *bootRenderer
 		return check.withDifference(newDifference("data", 0, "the key "+api.UserDataKey+" alone", fmt.Sprintf("%d keys", len(secret.Data)))), nil
 	}
 	return check.withDifference(nil), nil
-}
-
-// dataDigest returns the digest in the form of the annotation.
-func dataDigest(data []byte) string {
-	sum := sha256.Sum256(data)
-	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 // documentOfStage returns the document of a stage.

@@ -117,7 +117,7 @@ func (b *bootRenderer) checkKubeconfig(s *target) Check {
 		return check.withDifference(newDifference("key "+api.KubeconfigKey, 0, "only the compared fields", "further fields"))
 	}
 	return check.withDifference(firstMismatch(
-		field{"annotation " + api.AnnotationDataDigest, dataDigest(data), b.kubeconfig.Annotations[api.AnnotationDataDigest]},
+		field{"annotation " + api.AnnotationDataDigest, lineage.DataDigest(data), b.kubeconfig.Annotations[api.AnnotationDataDigest]},
 		field{"annotation " + api.AnnotationPool, s.pool.String(), b.kubeconfig.Annotations[api.AnnotationPool]},
 	))
 }

@@ -22,6 +22,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
@@ -38,22 +39,14 @@ type Renderer interface {
 	Render(in render.Input) (*render.Output, error)
 }
 
-// Cluster is how a cluster is read and written.
-type Cluster struct {
-	// Client reads through a cache and writes.
-	client.Client
-	// Live reads what the cache does not hold.
-	Live client.Reader
-}
-
 // Reconciler reconciles pools. Its fields are set once, before Setup.
 type Reconciler struct {
 	// Management has profiles, configurations, records and settings.
-	Management Cluster
+	Management kubeclient.Cluster
 	// Worker is the cluster with the pools, their Secrets and tokens, and the address and CA for
 	// nodes: the management cluster, unless the controller was given two. Its cache contains
 	// only digests of the Secrets in cloud-init-settings; see DigestSecretsAndTrim.
-	Worker Cluster
+	Worker kubeclient.Cluster
 	// ClusterInfo reads the ConfigMap kube-public/cluster-info, Registry the
 	// Secret RegistrySecret; both through caches of their own.
 	ClusterInfo, Registry client.Reader

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // detectDrift lists the parts of a generation that a user changed or deleted, for an event:
@@ -77,7 +78,7 @@ func detectDrift(seen *observed, target generation, planned plan) (what []string
 		// none, or those of documents to come
 	case stored == nil:
 		add("Secret %s was missing", namesOf(seen.md).Inputs)
-	case digestIn(stored, inputs.key) != dataDigest(inputs.data):
+	case digestIn(stored, inputs.key) != lineage.DataDigest(inputs.data):
 		add("key %s of Secret %s", inputs.key, stored.Name)
 	}
 	return what, restoresConfig

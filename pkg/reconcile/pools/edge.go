@@ -61,7 +61,7 @@ func (e planner) planEdge(seen *observed, pool render.Pool) edgePlan {
 	}
 	input.Cluster.APIServerToken = seen.nodeToken.Value
 	script, want := []byte(input.EdgeScript()), annotations(seen.nodeToken)
-	want[api.AnnotationDataDigest] = dataDigest(script)
+	want[api.AnnotationDataDigest] = lineage.DataDigest(script)
 	return edgePlan{write: nextSecret(namesOf(seen.md).EdgeScript, have, want, map[string][]byte{edgeScriptKey: script}), renew: seen.nodeToken.Renew}
 }
 

@@ -24,6 +24,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 )
@@ -154,7 +155,7 @@ func (l liveReads) List(ctx context.Context, list client.ObjectList, opts ...cli
 func (f *fixture) count() func() []string {
 	var requests []string
 	c := counting{Client: digesting{f.client}, mu: &sync.Mutex{}, requests: &requests}
-	here := Cluster{Client: c, Live: liveReads{f.client, c}}
+	here := kubeclient.Cluster{Client: c, Live: liveReads{f.client, c}}
 	f.r.Management, f.r.Worker = here, here
 	return func() []string {
 		c.mu.Lock()

@@ -22,7 +22,7 @@ import (
 
 // reader reads what exists of pools. It is a value, made for one use.
 type reader struct {
-	management, worker Cluster
+	management, worker kubeclient.Cluster
 	namespace          string // of configurations
 	indexed            bool   // worker lists by the fields of Index
 	clock              clock.PassiveClock
@@ -201,7 +201,7 @@ func DigestSecretsAndTrim(obj any) (any, error) {
 	}
 	if secret.StringData == nil {
 		for key, value := range secret.Data {
-			secret.Data[key] = []byte(dataDigest(value))
+			secret.Data[key] = []byte(lineage.DataDigest(value))
 		}
 	}
 	secret.StringData = digested

@@ -269,7 +269,7 @@ func (e planner) planGeneration(seen *observed, target generation) (plan, error)
 func planTokenAndKubeconfig(seen *observed) plan {
 	planned := plan{storeKey: !seen.keyStored, bootstrapToken: seen.bootstrapToken, expires: seen.bootstrapToken.Expires, poll: seen.poll}
 	data := map[string][]byte{api.KubeconfigKey: []byte(seen.kubeconfig)}
-	have, digest := seen.objects.kubeconfig, dataDigest([]byte(seen.kubeconfig))
+	have, digest := seen.objects.kubeconfig, lineage.DataDigest([]byte(seen.kubeconfig))
 	if have == nil || len(have.Data) != 1 || digestIn(have, api.KubeconfigKey) != digest || lineage.PoolOf(have) != poolKey(seen.md) {
 		planned.kubeconfig = nextSecret(namesOf(seen.md).Kubeconfig, have, map[string]string{
 			api.AnnotationPool: poolKey(seen.md), api.AnnotationPoolUID: string(seen.md.UID), api.AnnotationDataDigest: digest,
@@ -455,7 +455,7 @@ func newConfig(md *cluster.MachineDeployment, namespace string, out *render.Outp
 
 func userDataSecret(name string, have *corev1.Secret, document []byte, annotations map[string]string) *corev1.Secret {
 	annotations = maps.Clone(annotations)
-	annotations[api.AnnotationDataDigest] = dataDigest(document)
+	annotations[api.AnnotationDataDigest] = lineage.DataDigest(document)
 	return nextSecret(name, have, annotations, map[string][]byte{api.UserDataKey: document})
 }
 
@@ -492,12 +492,6 @@ func newSettings(namespace string, in render.Input) *corev1.ConfigMap {
 		Immutable: new(true),
 		Data:      map[string]string{lineage.SettingsKey: string(in.RedactedSettingsJSON())},
 	}
-}
-
-// dataDigest is the digest of a document, "sha256:<64 hex>".
-func dataDigest(data []byte) string {
-	sum := sha256.Sum256(data)
-	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 // keyedDigest digests secrets so that an attacker without the key cannot test guesses.

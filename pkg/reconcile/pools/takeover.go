@@ -102,7 +102,7 @@ func preserveDocument(live *corev1.Secret, p *secretPlan) []string {
 		return differences // the document is replaced, and the event says so
 	}
 	p.patch, p.labels = p.write.Annotations, p.write.Labels
-	p.patch[api.AnnotationDataDigest] = dataDigest(live.Data[api.UserDataKey])
+	p.patch[api.AnnotationDataDigest] = lineage.DataDigest(live.Data[api.UserDataKey])
 	p.write = nil
 	return nil
 }

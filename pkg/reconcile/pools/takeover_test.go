@@ -162,7 +162,7 @@ func TestTakeOverUnchanged(t *testing.T) {
 		if now.UID != was.UID || !bytes.Equal(now.Data[api.UserDataKey], was.Data[api.UserDataKey]) || !takeover.Immutable(now) {
 			t.Errorf("the %s Secret was replaced", stage)
 		}
-		if lineage.PoolOf(now) != poolKey(f.pool) || now.Labels[api.LabelManagedBy] != api.FieldManager || now.Annotations[api.AnnotationDataDigest] != dataDigest(was.Data[api.UserDataKey]) {
+		if lineage.PoolOf(now) != poolKey(f.pool) || now.Labels[api.LabelManagedBy] != api.FieldManager || now.Annotations[api.AnnotationDataDigest] != lineage.DataDigest(was.Data[api.UserDataKey]) {
 			t.Errorf("the %s Secret has labels %v and annotations %v", stage, now.Labels, now.Annotations)
 		}
 	}

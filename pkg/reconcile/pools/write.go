@@ -19,6 +19,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
@@ -78,7 +79,7 @@ func (w writer) ensureFinalizer(ctx context.Context, md *cluster.MachineDeployme
 }
 
 // clusterOf is the cluster of an object of a pool.
-func (w writer) clusterOf(obj client.Object) Cluster {
+func (w writer) clusterOf(obj client.Object) kubeclient.Cluster {
 	switch obj.(type) {
 	case *osm.OperatingSystemConfig, *appsv1.ControllerRevision:
 		return w.management
@@ -136,7 +137,7 @@ func (w writer) storeInputCredentials(ctx context.Context, seen *observed, plann
 			api.AnnotationPool: poolKey(seen.md), api.AnnotationPoolUID: string(seen.md.UID),
 		}, data))
 	}
-	if digestIn(have, planned.key) == dataDigest(planned.data) {
+	if digestIn(have, planned.key) == lineage.DataDigest(planned.data) {
 		return nil
 	}
 	return w.patch(ctx, have, map[string]any{"data": data})

@@ -76,7 +76,7 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 	r.exportMetrics(ps)
 	r.emitChanges(before, ps, out, err)
 	if rejected := findCommitError(err); r.Statuses != nil && (err == nil || rejected != nil) {
-		r.Statuses.EnqueueReconciliation(commitstatus.Reconciliation{Source: ps, Revision: out.revision, Changed: inventory.NewlyCurrent(before, ps), Problems: out.rejected, Rejected: rejected})
+		r.Statuses.EnqueueReconciliation(commitstatus.Reconciliation{Source: ps, Revision: out.revision, Changed: inventory.ChangesOf(before, ps).Current, Problems: out.rejected, Rejected: rejected})
 	}
 	var spec *fetcher.SpecError
 	if errors.As(err, &spec) && spec.Reason != api.ReasonAccessDenied {
@@ -306,7 +306,7 @@ func (r *Reconciler) emitChanges(before, ps *api.ProfileSource, out outcome, err
 			notify.EmitSourceEvent(r.Recorder, ps, corev1.EventTypeWarning, api.EventTwoAppliers, "%s", message)
 		}
 	}
-	for _, e := range inventory.NewlyRemoved(before, ps) {
+	for _, e := range inventory.ChangesOf(before, ps).Removed {
 		consequence := fmt.Sprintf("pools with %s retain it, new pools are rejected", e.Version)
 		if r.Custom {
 			consequence = fmt.Sprintf("CustomOperatingSystemProfile %s remains: delete it when no user cluster needs it", e.Object)

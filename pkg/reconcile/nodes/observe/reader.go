@@ -21,20 +21,15 @@ import (
 const allNamespaces = "*"
 
 // Cluster has the clients of one cluster.
-type Cluster struct {
-	// Client reads through a cache and writes.
-	client.Client
-	// Live reads what the cache does not contain.
-	Live client.Reader
-}
+type Cluster = kubeclient.Cluster
 
 // Reader reads objects of both clusters. Its fields are set once, before the first read.
 type Reader struct {
 	// Management has the configurations, their records, and profiles.
-	Management Cluster
+	Management kubeclient.Cluster
 	// Worker has nodes, machines and NodeProvenances: the same cluster, unless the
 	// controller has two.
-	Worker Cluster
+	Worker kubeclient.Cluster
 	// Namespace is that of configurations, records and profiles.
 	Namespace string
 	// ProfileNamespaces are other namespaces from which pools can use profiles; "*" means
