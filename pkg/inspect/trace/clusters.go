@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
@@ -95,11 +96,12 @@ func stateOfError(err error) (State, string) {
 }
 
 func kindOf(obj runtime.Object) string {
-	if kind := obj.GetObjectKind().GroupVersionKind().Kind; kind != "" {
-		return kind
+	scheme, err := kubeclient.NewScheme()
+	if err != nil {
+		return fmt.Sprintf("%T", obj)
 	}
-	name := fmt.Sprintf("%T", obj)
-	return name[strings.LastIndex(name, ".")+1:]
+	kind, _ := apiutil.GVKForObject(obj, scheme)
+	return kind.Kind
 }
 
 // List reads page by page, each into a copy of an empty list, and passes it to visit. Kinds that
