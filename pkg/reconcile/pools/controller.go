@@ -25,6 +25,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/ownership"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
@@ -57,7 +58,7 @@ type Reconciler struct {
 	// AuditLog stores facts for auditors; nil disables the audit log.
 	AuditLog *auditlog.Writer
 	// Appliers finds the user who applied a profile that no ProfileSource created; nil disables it.
-	Appliers desired.Appliers
+	Appliers *ownership.Resolver
 	// Engine renders.
 	Engine Renderer
 	// Clock decides when a token has expired.
