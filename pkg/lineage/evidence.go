@@ -2,6 +2,7 @@ package lineage
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,12 +83,7 @@ func DetermineConfiguration(f Observation) Conclusion {
 // no other is left.
 func (f Observation) possibleGenerations() Timeline {
 	all := f.Pool.within(f.Window)
-	var out Timeline
-	for _, g := range all {
-		if !IsOlderRevision(g.Revision, f.Revision) {
-			out = append(out, g)
-		}
-	}
+	out := slices.DeleteFunc(slices.Clone(all), func(g Generation) bool { return IsOlderRevision(g.Revision, f.Revision) })
 	if len(out) == 0 {
 		return all
 	}

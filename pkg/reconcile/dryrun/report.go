@@ -101,17 +101,9 @@ type Write struct {
 
 // HasFailures reports whether something would be rejected, or could not be checked.
 func (r *Report) HasFailures() bool {
-	for _, s := range r.Sources {
-		if !s.Ready || s.Problem != "" {
-			return true
-		}
-	}
-	for _, p := range r.Pools {
-		if p.Problem != "" || p.Rejected != "" && !p.Waits {
-			return true
-		}
-	}
-	return slices.ContainsFunc(r.Nodes, func(s Subject) bool { return s.Problem != "" })
+	return slices.ContainsFunc(r.Sources, func(s Source) bool { return !s.Ready || s.Problem != "" }) ||
+		slices.ContainsFunc(r.Pools, func(p Pool) bool { return p.Problem != "" || p.Rejected != "" && !p.Waits }) ||
+		slices.ContainsFunc(r.Nodes, func(s Subject) bool { return s.Problem != "" })
 }
 
 // eventLog are the objects with writes or events, by subject.

@@ -163,13 +163,7 @@ func (r reader) isNameShared(ctx context.Context, md *cluster.MachineDeployment,
 
 // intersectStrings are the texts that two lists have.
 func intersectStrings(a, b []string) []string {
-	var out []string
-	for _, s := range a {
-		if slices.Contains(b, s) {
-			out = append(out, s)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return !slices.Contains(b, s) })
 }
 
 // yieldsTo finds the conflicting pool that has the names instead of this pool; nil if there is none. Objects

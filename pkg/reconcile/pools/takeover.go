@@ -48,12 +48,7 @@ func (r reader) selectOSMObjects(ctx context.Context, md *cluster.MachineDeploym
 	if seen.conflicts, err = r.conflictingPools(ctx, seen); err != nil {
 		return nil, err
 	}
-	var out []client.Object
-	for _, obj := range have.listExisting() {
-		if seen.mayTakeOver(obj) {
-			out = append(out, obj)
-		}
-	}
+	out := slices.DeleteFunc(have.listExisting(), func(obj client.Object) bool { return !seen.mayTakeOver(obj) })
 	for _, secret := range []*corev1.Secret{have.kubeconfig, have.edge} {
 		if secret != nil && lineage.PoolOf(secret) == "" && len(out) > 0 && !seen.shared(secret) {
 			out = append(out, secret)

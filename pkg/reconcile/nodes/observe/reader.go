@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -174,12 +175,7 @@ func (r *Reader) TimelineOf(ctx context.Context, pool types.NamespacedName, live
 	if err != nil {
 		return nil, fmt.Errorf("listing the archived records of pool %s: %w", key, err)
 	}
-	var references []metav1.PartialObjectMetadata
-	for _, obj := range records.Items {
-		if obj.Annotations[api.AnnotationPool] == key {
-			references = append(references, obj)
-		}
-	}
+	references := slices.DeleteFunc(records.Items, func(obj metav1.PartialObjectMetadata) bool { return obj.Annotations[api.AnnotationPool] != key })
 	return r.timelines.getOrBuild(key, osc, references), nil
 }
 
