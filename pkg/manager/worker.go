@@ -97,14 +97,13 @@ func addWorkerControllers(ctx context.Context, management ctrlcluster.Cluster, m
 	if err := watchBootReportsWhenReadable(mgr, rollouts, deps.statuses.WatchBootReports, deps.reports.store, startBoots(management, mgr, opts, deps)); err != nil {
 		return err
 	}
-	if !opts.Shard.IncludesUnlabeled() {
-		return addUI(management, mgr, opts, deps)
-	}
-	if err := addNodes(ctx, management, mgr, opts, deps); err != nil {
-		return err
-	}
-	if err := addSnapshotPublisher(management, mgr, opts); err != nil {
-		return err
+	if opts.Shard.IncludesUnlabeled() {
+		if err := addNodes(ctx, management, mgr, opts, deps); err != nil {
+			return err
+		}
+		if err := addSnapshotPublisher(management, mgr, opts); err != nil {
+			return err
+		}
 	}
 	return addUI(management, mgr, opts, deps)
 }

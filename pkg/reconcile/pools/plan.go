@@ -411,22 +411,14 @@ func checkObjectSizes(out *render.Output, osc *osm.OperatingSystemConfig) error 
 	if osc == nil {
 		return nil
 	}
-	var size byteCounter
-	if err := json.NewEncoder(&size).Encode(osc); err != nil {
+	encoded, err := json.Marshal(osc)
+	if err != nil {
 		return fmt.Errorf("encoding OperatingSystemConfig %s: %w", osc.Name, err)
 	}
-	if size > maxConfigBytes {
+	if size := len(encoded) + len("\n"); size > maxConfigBytes {
 		return fault.Reject("profile %q %s: the OperatingSystemConfig has %d bytes, and the API server holds %d: make the files of both stages smaller, or let the node fetch them", out.Record.Profile, out.Record.Version, size, maxConfigBytes)
 	}
 	return nil
-}
-
-// byteCounter is an io.Writer that counts bytes and discards them.
-type byteCounter int
-
-func (c *byteCounter) Write(p []byte) (int, error) {
-	*c += byteCounter(len(p))
-	return len(p), nil
 }
 
 // configAnnotations are those of the configuration, its record aside.
