@@ -23,7 +23,7 @@ type copier[T any] interface {
 // DeepCopyObject implements runtime.Object.
 func (l *Of[T, P]) DeepCopyObject() runtime.Object {
 	out := &Of[T, P]{TypeMeta: l.TypeMeta}
-	l.ListMeta.DeepCopyInto(&out.ListMeta)
+	l.DeepCopyInto(&out.ListMeta) // that of ListMeta
 	if l.Items != nil {
 		out.Items = make([]T, len(l.Items))
 	}

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
-	gitops "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
@@ -79,7 +79,7 @@ func shared(a, b reflect.Value, path string) string {
 func TestCopies(t *testing.T) {
 	for _, obj := range []runtime.Object{
 		&cluster.MachineDeploymentList{}, &cluster.MachineSetList{}, &cluster.MachineList{},
-		&gitops.ProfileSourceList{}, &gitops.NodeProvenanceList{}, &gitops.BootReportList{},
+		&api.ProfileSourceList{}, &api.NodeProvenanceList{}, &api.BootReportList{},
 		&osm.OperatingSystemProfileList{}, &osm.OperatingSystemConfigList{}, &osm.CustomOperatingSystemProfileList{},
 	} {
 		fill(reflect.ValueOf(obj).Elem())
