@@ -91,31 +91,35 @@ func New() *Metrics {
 	return m
 }
 
-// SetSource stores the state of a ProfileSource.
-func (m *Metrics) SetSource(key types.NamespacedName, s SourceState) {
+// update changes the stored values; a nil pointer has none.
+func (m *Metrics) update(change func()) {
 	if m == nil {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	had := m.sources[key]
-	had.SourceState = s
-	m.sources[key] = had
+	change()
+}
+
+// SetSource stores the state of a ProfileSource.
+func (m *Metrics) SetSource(key types.NamespacedName, s SourceState) {
+	m.update(func() {
+		had := m.sources[key]
+		had.SourceState = s
+		m.sources[key] = had
+	})
 }
 
 // SetWindows stores the state of the maintenance windows of a ProfileSource.
 func (m *Metrics) SetWindows(key types.NamespacedName, all []api.WindowStatus) {
-	if m == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s, known := m.sources[key]
-	if !known && len(all) == 0 {
-		return // it was deleted
-	}
-	s.windows = all
-	m.sources[key] = s
+	m.update(func() {
+		s, known := m.sources[key]
+		if !known && len(all) == 0 {
+			return // it was deleted
+		}
+		s.windows = all
+		m.sources[key] = s
+	})
 }
 
 // ObserveFetch counts a read of a source: its duration, and the reason of its failure, empty
@@ -129,11 +133,11 @@ func (m *Metrics) ObserveFetch(key types.NamespacedName, at time.Time, took time
 		m.failures.WithLabelValues(key.Namespace, key.Name, failure).Inc()
 		return
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := m.sources[key]
-	s.read = at
-	m.sources[key] = s
+	m.update(func() {
+		s := m.sources[key]
+		s.read = at
+		m.sources[key] = s
+	})
 }
 
 // SourceGone removes a ProfileSource.
@@ -163,24 +167,16 @@ func (m *Metrics) SetPool(key types.NamespacedName, s PoolMetrics) {
 // SetPoolRejection stores why a pool does not have what it requests; the rest of its state
 // remains.
 func (m *Metrics) SetPoolRejection(key types.NamespacedName, reason string) {
-	if m == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := m.pools[key]
-	s.RejectionReason = reason
-	m.pools[key] = s
+	m.update(func() {
+		s := m.pools[key]
+		s.RejectionReason = reason
+		m.pools[key] = s
+	})
 }
 
 // PoolGone removes a pool.
 func (m *Metrics) PoolGone(key types.NamespacedName) {
-	if m == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.pools, key)
+	m.update(func() { delete(m.pools, key) })
 }
 
 // CountDocumentWrite counts a write of a pool's documents, by one of Reasons.
@@ -214,10 +210,5 @@ func (m *Metrics) RegisterCluster(name string, up func() bool) {
 // RegisterWebhookCertificate registers ends, which returns at each scrape when the serving
 // certificate of the webhooks expires, zero if there is none yet.
 func (m *Metrics) RegisterWebhookCertificate(ends func() time.Time) {
-	if m == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.webhook = ends
+	m.update(func() { m.webhook = ends })
 }

@@ -13,12 +13,7 @@ type NodeCount struct {
 
 // RegisterNodes registers count, which returns the numbers of NodeProvenances at each scrape.
 func (m *Metrics) RegisterNodes(count func() []NodeCount) {
-	if m == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.nodes = count
+	m.update(func() { m.nodes = count })
 }
 
 // ProvenanceReady sets whether the provenance of nodes is recorded.

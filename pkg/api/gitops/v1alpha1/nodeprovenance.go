@@ -429,6 +429,7 @@ type ProvenanceJournaled struct {
 }
 
 // MissingVersion is a version of a profile that a pool got after a node had joined.
+// +kubebuilder:object:generate=false
 type MissingVersion struct {
 	// +kubebuilder:validation:MaxLength=253
 	Profile string `json:"profile"`
@@ -439,6 +440,12 @@ type MissingVersion struct {
 	Commit string `json:"commit,omitempty"`
 	// Since is when the pool got it.
 	Since metav1.Time `json:"since"`
+}
+
+// DeepCopy copies by assignment, as that of metav1.Time does.
+func (in *MissingVersion) DeepCopy() *MissingVersion {
+	out := *in
+	return &out
 }
 
 // AgreedCondition says whether the report of a node agrees with the records of its pool.
