@@ -2,6 +2,7 @@ package lineage
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,12 +83,7 @@ func DetermineConfiguration(f Observation) Conclusion {
 // of the machine's MachineSet. If none is left, it returns all of the window.
 func (f Observation) possibleGenerations() Timeline {
 	inWindow := f.Pool.within(f.Window)
-	var out Timeline
-	for _, g := range inWindow {
-		if !IsOlderRevision(g.Revision, f.Revision) {
-			out = append(out, g)
-		}
-	}
+	out := slices.DeleteFunc(slices.Clone(inWindow), func(g Generation) bool { return IsOlderRevision(g.Revision, f.Revision) })
 	if len(out) == 0 {
 		return inWindow
 	}

@@ -13,11 +13,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/dryrun"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/dryrun/virtual"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/nodecache"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/observe"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/ownership"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource"
@@ -172,15 +172,15 @@ func (s *dryRunEnvironment) newDryRun() *dryrun.DryRun {
 	}
 	machines := s.opts.poolReconciler(s.dependencies)
 	machines.Indexed = true
-	machines.Management = pools.Cluster{Client: s.onManagement, Live: s.onManagement.Live}
-	machines.Worker = pools.Cluster{Client: s.onWorker, Live: s.onWorker.Live}
+	machines.Management = kubeclient.Cluster{Client: s.onManagement, Live: s.onManagement.Live}
+	machines.Worker = kubeclient.Cluster{Client: s.onWorker, Live: s.onWorker.Live}
 	machines.ClusterInfo, machines.Registry, machines.Recorder = s.onWorker.Live, s.onManagement.Live, s.store
 	machines.Appliers = &ownership.Resolver{Live: s.management.GetAPIReader(), ArgoNamespace: s.opts.ArgoNamespace, Clock: clock.RealClock{}}
 	r.Pools, r.Unallowed, r.Settings = machines, machines.Unallowed, machines.NodeSettings
 	if s.nodes {
 		provenance := s.opts.nodeReconciler(s.dependencies)
-		provenance.Management = observe.Cluster{Client: s.onManagement, Live: s.onManagement.Live}
-		provenance.Worker = observe.Cluster{Client: s.onWorker, Live: s.onWorker.Live}
+		provenance.Management = kubeclient.Cluster{Client: s.onManagement, Live: s.onManagement.Live}
+		provenance.Worker = kubeclient.Cluster{Client: s.onWorker, Live: s.onWorker.Live}
 		provenance.Recorder = s.store
 		r.Nodes = provenance
 	}

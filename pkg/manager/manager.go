@@ -334,7 +334,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, opts *Options, deps d
 		}
 	}
 	// Every replica answers admission reviews, using only the management cluster.
-	reviewer := &pools.Reconciler{Management: pools.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}, Namespace: opts.Namespace, ProfileNamespaces: opts.CrossNamespaces}
+	reviewer := &pools.Reconciler{Management: kubeclient.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}, Namespace: opts.Namespace, ProfileNamespaces: opts.CrossNamespaces}
 	if deps.webhooks, err = addAdmission(mgr, opts, reviewer, deps); err != nil {
 		return err
 	}
@@ -356,6 +356,7 @@ func (opts *Options) profileReconciler(deps dependencies) *profilesource.Reconci
 		Check:         lint.TemplateCheck(deps.engine),
 		Bases:         catalog.Builtin(),
 		Hooks:         opts.Push.Address != "",
+		Now:           time.Now,
 		ArgoNamespace: opts.ArgoNamespace,
 	}
 }

@@ -51,11 +51,6 @@ type Report struct {
 	Unknown  int `json:"unknown"`
 }
 
-// Fetcher reads a repository; source.Mirrors implements it.
-type Fetcher interface {
-	Fetch(ctx context.Context, r source.Remote) (*source.Snapshot, error)
-}
-
 // Doctor examines an installation. Set its fields once.
 type Doctor struct {
 	// Management has profiles, their sources and configurations; Worker has pools, their
@@ -70,7 +65,7 @@ type Doctor struct {
 	// the worker cluster.
 	LeaseName, WorkerLeaseName string
 	// Git reads repositories from this machine; nil disables that check.
-	Git Fetcher
+	Git *source.Mirrors
 	// Clock is this machine's clock.
 	Clock func() time.Time
 }

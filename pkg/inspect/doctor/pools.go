@@ -136,16 +136,11 @@ func (w *examination) lastWarning(ctx context.Context, md *cluster.MachineDeploy
 	if err != nil {
 		return "its events cannot be read: " + err.Error()
 	}
-	var last *corev1.Event
-	for i := range events.Items {
-		e := &events.Items[i]
-		if e.InvolvedObject.UID == md.UID && (last == nil || lastSeen(e).After(lastSeen(last))) {
-			last = e
-		}
-	}
-	if last == nil {
+	own := slices.DeleteFunc(events.Items, func(e corev1.Event) bool { return e.InvolvedObject.UID != md.UID })
+	if len(own) == 0 {
 		return "no event gives the reason: see the check lease, and the controller's log"
 	}
+	last := slices.MaxFunc(own, func(a, b corev1.Event) int { return lastSeen(&a).Compare(lastSeen(&b)) })
 	return last.Reason + ": " + last.Message
 }
 

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -162,4 +161,3 @@ func (p *Pool) machineEffect() string {
 // mostNamed is the maximum number of names in a sentence.
 const mostNamed = 10
 
-func isNotFound(err error) bool { return apierrors.IsNotFound(err) }

@@ -2,6 +2,7 @@ package dryrun
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/osm-gitops/osm-gitops/pkg/phrase"
@@ -187,19 +188,9 @@ func (r *Report) Summary() string {
 }
 
 func (p Pool) hasEquivalence(equivalence string) bool {
-	for _, d := range p.Documents {
-		if d.Equivalence == equivalence {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Documents, func(d Document) bool { return d.Equivalence == equivalence })
 }
 
 func (p Pool) hasChange(change string) bool {
-	for _, d := range p.Documents {
-		if d.Change == change {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Documents, func(d Document) bool { return d.Change == change })
 }

@@ -29,6 +29,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
@@ -104,13 +105,13 @@ func (f *fleet) start() {
 		Cache:      cache.Options{DefaultTransform: nodecache.TrimTransform(), ByObject: objects},
 	})
 	f.do(err)
-	here := observe.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
+	here := kubeclient.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 	r := &Reconciler{Reader: observe.Reader{Management: here, Worker: here, Namespace: f.ns, Engine: render.NewEngine()}, Recorder: f.events, Clock: f.clock, Retention: f.keep, Metrics: f.metrics}
 	if f.journal != nil {
 		r.AuditLog = f.journal
 	}
 	f.do(nodecache.IndexMachines(f.t.Context(), mgr.GetFieldIndexer()))
-	f.do(r.Setup(f.t.Context(), mgr, Watches{Management: mgr.GetCache(), Concurrency: 1}))
+	f.do(r.Setup(f.t.Context(), mgr, mgr.GetCache(), 1))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(f.t.Context()))
 	ended := make(chan struct{})
 	go func() {

@@ -25,6 +25,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/drift"
@@ -287,7 +288,7 @@ func TestMatchWithoutSettings(t *testing.T) {
 	f := newFleet(t)
 	pool := f.pool("workers", "osp-m")
 	rec := f.serveRecord(pool, f.matched(pool, "v1.0.0", nil, true))
-	here := observe.Cluster{Client: f.client, Live: f.client}
+	here := kubeclient.Cluster{Client: f.client, Live: f.client}
 	reader := &observe.Reader{Management: here, Worker: here, Namespace: f.ns, Engine: render.NewEngine()}
 	timeline, err := reader.TimelineOf(t.Context(), client.ObjectKeyFromObject(pool), true)
 	f.do(err)
@@ -353,7 +354,7 @@ func TestMatchWithoutRecord(t *testing.T) {
 	f := newFleet(t)
 	pool := f.pool("workers", "osp-m")
 	f.serveRecord(pool, f.matched(pool, "v1.0.0", nil, true))
-	here := observe.Cluster{Client: f.client, Live: f.client}
+	here := kubeclient.Cluster{Client: f.client, Live: f.client}
 	reader := &observe.Reader{Management: here, Worker: here, Namespace: f.ns, Engine: render.NewEngine()}
 	timeline, err := reader.TimelineOf(t.Context(), client.ObjectKeyFromObject(pool), true)
 	f.do(err)
@@ -480,7 +481,7 @@ func TestMatchOfStaleCache(t *testing.T) {
 	node := f.join(f.machine(pool), says(rec))
 	f.ready(node, corev1.ConditionTrue, f.clock.Now())
 	f.reports(node, f.report(rec))
-	here := observe.Cluster{Client: f.client, Live: f.client}
+	here := kubeclient.Cluster{Client: f.client, Live: f.client}
 	r := &Reconciler{Reader: observe.Reader{Management: here, Worker: here, Namespace: f.ns}, Clock: f.clock, silent: apicache.NewLRUExpireCacheWithClock(1, f.clock)}
 	np := &api.NodeProvenance{Spec: api.NodeProvenanceSpec{Node: api.ProvenanceNode{Name: node.Name, UID: node.UID, Joined: node.CreationTimestamp}}}
 	f.clock.Step(25 * time.Hour)

@@ -128,7 +128,7 @@ func withReplacedToken(seen *observed, live *corev1.Secret) *corev1.Secret {
 		delete(annotations, key)
 	}
 	seen.nodeToken.SetExpiryAnnotations(annotations)
-	annotations[api.AnnotationDataDigest] = dataDigest(document)
+	annotations[api.AnnotationDataDigest] = lineage.DataDigest(document)
 	return nextSecret(live.Name, live, annotations, map[string][]byte{api.UserDataKey: document})
 }
 

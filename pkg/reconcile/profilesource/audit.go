@@ -2,6 +2,7 @@ package profilesource
 
 import (
 	"fmt"
+	"slices"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
@@ -47,12 +48,13 @@ func (r *Reconciler) recordAuditEvents(before, ps *api.ProfileSource, out outcom
 		}
 	}
 	if err == nil {
-		for _, e := range append(inventory.NewlyCurrent(before, ps), inventory.NewlyRestored(before, ps)...) {
+		changes := inventory.ChangesOf(before, ps)
+		for _, e := range slices.Concat(changes.Current, changes.Restored) {
 			f := about(auditlog.ProfileAccepted, e.Object+"\n"+e.Digest+"\n"+out.revision)
 			f.Profile = auditProfile(out, e)
 			events = append(events, f)
 		}
-		for _, e := range inventory.NewlyRemoved(before, ps) {
+		for _, e := range changes.Removed {
 			f := about(auditlog.ProfileRemoved, e.Name+"\n"+out.revision)
 			f.Profile = auditProfile(out, e)
 			events = append(events, f)

@@ -64,7 +64,7 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 		ps.Status.SetLastHandledReconcileRequest(token)
 	}
 	// Without another change, write LastLook only once per LastLookWriteInterval, to save writes.
-	last, now := ps.Status.LastLook, r.now()
+	last, now := ps.Status.LastLook, r.Now()
 	if last == nil || now.Sub(last.Time) >= ps.LastLookWriteInterval() || last.After(now) || !equality.Semantic.DeepEqual(before.Status, ps.Status) {
 		ps.Status.LastLook = &metav1.Time{Time: now.Truncate(time.Second)}
 	}
@@ -77,7 +77,7 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 	r.exportMetrics(ps)
 	r.emitChanges(before, ps, out, err)
 	if rejected := findCommitError(err); r.Statuses != nil && (err == nil || rejected != nil) {
-		r.Statuses.EnqueueReconciliation(commitstatus.Reconciliation{Source: ps, Revision: out.revision, Changed: inventory.NewlyCurrent(before, ps), Problems: out.rejected, Rejected: rejected})
+		r.Statuses.EnqueueReconciliation(commitstatus.Reconciliation{Source: ps, Revision: out.revision, Changed: inventory.ChangesOf(before, ps).Current, Problems: out.rejected, Rejected: rejected})
 	}
 	var spec *fetcher.SpecError
 	if errors.As(err, &spec) && spec.Reason != api.ReasonAccessDenied {
@@ -154,7 +154,7 @@ func (r *Reconciler) retryDelay(ps *api.ProfileSource, v failureClass) time.Dura
 	if v.reason != api.ReasonUnreachable || since == nil {
 		return first
 	}
-	away := r.now().Sub(since.LastTransitionTime.Time)
+	away := r.Now().Sub(since.LastTransitionTime.Time)
 	return max(first, min(away, ps.Spec.Interval.Duration))
 }
 
@@ -307,7 +307,7 @@ func (r *Reconciler) emitChanges(before, ps *api.ProfileSource, out outcome, err
 			notify.EmitSourceEvent(r.Recorder, ps, corev1.EventTypeWarning, api.EventTwoAppliers, "%s", message)
 		}
 	}
-	for _, e := range inventory.NewlyRemoved(before, ps) {
+	for _, e := range inventory.ChangesOf(before, ps).Removed {
 		consequence := fmt.Sprintf("pools with %s retain it, new pools are rejected", e.Version)
 		if r.Custom {
 			consequence = fmt.Sprintf("CustomOperatingSystemProfile %s remains: delete it when no user cluster needs it", e.Object)

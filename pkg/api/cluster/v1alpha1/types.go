@@ -226,11 +226,15 @@ type MachineStatus struct {
 
 // MachineCondition is one condition of the machine's Node, as machine-controller copies
 // it (the API's type there is NodeCondition of k8s.io/api/core/v1).
+// +kubebuilder:object:generate=false
 type MachineCondition struct {
 	Type               string                 `json:"type"`
 	Status             corev1.ConditionStatus `json:"status"`
 	LastTransitionTime metav1.Time            `json:"lastTransitionTime,omitzero"`
 }
+
+// DeepCopyInto copies by assignment, as that of metav1.Time does.
+func (in *MachineCondition) DeepCopyInto(out *MachineCondition) { *out = *in }
 
 // UnmarshalJSON decodes every field that it can.
 func (s *MachineStatus) UnmarshalJSON(data []byte) error {

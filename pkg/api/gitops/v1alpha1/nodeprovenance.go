@@ -103,6 +103,7 @@ type NodeProvenanceSpec struct {
 }
 
 // ProvenanceNode is a node as it joined.
+// +kubebuilder:object:generate=false
 type ProvenanceNode struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string    `json:"name"`
@@ -115,7 +116,11 @@ type ProvenanceNode struct {
 	Joined metav1.Time `json:"joined"`
 }
 
+// DeepCopyInto copies by assignment, as that of metav1.Time does.
+func (in *ProvenanceNode) DeepCopyInto(out *ProvenanceNode) { *out = *in }
+
 // ProvenanceMachine is the machine of a node.
+// +kubebuilder:object:generate=false
 type ProvenanceMachine struct {
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace"`
@@ -125,6 +130,9 @@ type ProvenanceMachine struct {
 	// Created is when the Machine was created.
 	Created metav1.Time `json:"created"`
 }
+
+// DeepCopyInto copies by assignment, as that of metav1.Time does.
+func (in *ProvenanceMachine) DeepCopyInto(out *ProvenanceMachine) { *out = *in }
 
 // ProvenancePool is the MachineDeployment of a machine.
 // +kubebuilder:object:generate=false
@@ -421,6 +429,7 @@ type ProvenanceJournaled struct {
 }
 
 // MissingVersion is a version of a profile that a pool got after a node had joined.
+// +kubebuilder:object:generate=false
 type MissingVersion struct {
 	// +kubebuilder:validation:MaxLength=253
 	Profile string `json:"profile"`
@@ -431,6 +440,12 @@ type MissingVersion struct {
 	Commit string `json:"commit,omitempty"`
 	// Since is when the pool got it.
 	Since metav1.Time `json:"since"`
+}
+
+// DeepCopy copies by assignment, as that of metav1.Time does.
+func (in *MissingVersion) DeepCopy() *MissingVersion {
+	out := *in
+	return &out
 }
 
 // AgreedCondition says whether the report of a node agrees with the records of its pool.

@@ -252,6 +252,7 @@ type DirectorySource struct {
 type BuiltinSource struct{}
 
 // Webhook lets the host of a repository request a reconciliation of the source.
+// +kubebuilder:object:generate=false
 type Webhook struct {
 	// Provider selects how the signature of a request is checked.
 	// +kubebuilder:validation:Enum=github;gitlab;gitea;bitbucket;generic

@@ -140,6 +140,7 @@ type RolloutVersion struct {
 }
 
 // RolloutStep is a version that was superseded before all waves had it.
+// +kubebuilder:object:generate=false
 type RolloutStep struct {
 	RolloutVersion `json:",inline"`
 	// Wave is the last wave that got it.
@@ -221,6 +222,7 @@ type RolloutMachines struct {
 }
 
 // RolloutFailure is a failure that counts against a version.
+// +kubebuilder:object:generate=false
 type RolloutFailure struct {
 	// Pool is "namespace/name" of the MachineDeployment.
 	Pool string `json:"pool"`
@@ -246,6 +248,9 @@ type RolloutFailure struct {
 	// +optional
 	Cause string `json:"cause,omitempty"`
 }
+
+// DeepCopyInto copies by assignment, as that of metav1.Time does.
+func (in *RolloutFailure) DeepCopyInto(out *RolloutFailure) { *out = *in }
 
 // Reasons of a RolloutFailure.
 const (

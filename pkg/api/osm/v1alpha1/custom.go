@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/osm-gitops/osm-gitops/pkg/api/list"
 )
@@ -14,12 +15,22 @@ import (
 // It has the fields of OperatingSystemProfile, so that a pointer to one converts to a pointer to
 // the other.
 //
-// +kubebuilder:object:root=true
+// +kubebuilder:object:generate=false
 type CustomOperatingSystemProfile struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Spec OperatingSystemProfileSpec `json:"spec"`
+}
+
+// DeepCopyInto copies all fields.
+func (in *CustomOperatingSystemProfile) DeepCopyInto(out *CustomOperatingSystemProfile) {
+	(*OperatingSystemProfile)(in).DeepCopyInto((*OperatingSystemProfile)(out))
+}
+
+// DeepCopyObject implements runtime.Object.
+func (in *CustomOperatingSystemProfile) DeepCopyObject() runtime.Object {
+	return (*CustomOperatingSystemProfile)((*OperatingSystemProfile)(in).DeepCopy())
 }
 
 // CustomOperatingSystemProfileList is a list of CustomOperatingSystemProfiles.

@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,20 +22,15 @@ import (
 const allNamespaces = "*"
 
 // Cluster has the clients of one cluster.
-type Cluster struct {
-	// Client reads through a cache and writes.
-	client.Client
-	// Live reads what the cache does not contain.
-	Live client.Reader
-}
+type Cluster = kubeclient.Cluster
 
 // Reader reads objects of both clusters. Its fields are set once, before the first read.
 type Reader struct {
 	// Management has the configurations, their records, and profiles.
-	Management Cluster
+	Management kubeclient.Cluster
 	// Worker has nodes, machines and NodeProvenances: the same cluster, unless the
 	// controller has two.
-	Worker Cluster
+	Worker kubeclient.Cluster
 	// Namespace is that of configurations, records and profiles.
 	Namespace string
 	// ProfileNamespaces are other namespaces from which pools can use profiles; "*" means
@@ -179,12 +175,7 @@ func (r *Reader) TimelineOf(ctx context.Context, pool types.NamespacedName, live
 	if err != nil {
 		return nil, fmt.Errorf("listing the archived records of pool %s: %w", key, err)
 	}
-	var references []metav1.PartialObjectMetadata
-	for _, obj := range records.Items {
-		if obj.Annotations[api.AnnotationPool] == key {
-			references = append(references, obj)
-		}
-	}
+	references := slices.DeleteFunc(records.Items, func(obj metav1.PartialObjectMetadata) bool { return obj.Annotations[api.AnnotationPool] != key })
 	return r.timelines.getOrBuild(key, osc, references), nil
 }
 

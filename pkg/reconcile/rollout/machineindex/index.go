@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -67,11 +68,7 @@ func (m *Index) recentlyLost(now time.Time) []lostMachine {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.forget(now)
-	var out []lostMachine
-	for _, l := range m.lost {
-		out = append(out, l)
-	}
-	return out
+	return slices.Collect(maps.Values(m.lost))
 }
 
 func (m *Index) forget(now time.Time) {
