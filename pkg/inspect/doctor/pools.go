@@ -13,6 +13,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
 )
 
 const checkPools = "pools"
@@ -110,6 +111,8 @@ func (w *examination) diagnosePool(s *inventory, md *cluster.MachineDeployment) 
 	switch {
 	case osc == nil:
 		return diagnosis{text: "has no configuration: ", needsEvent: true}
+	case takeover.IsCreatedByOSM(osc):
+		return diagnosis{text: fmt.Sprintf("has the configuration of operating-system-manager, OperatingSystemConfig %s/%s: the controller takes it over", osc.Namespace, osc.Name)}
 	case osc.Annotations[api.AnnotationPool] != key.String():
 		return diagnosis{text: fmt.Sprintf("has no configuration: OperatingSystemConfig %s/%s belongs to another pool, %q", osc.Namespace, osc.Name, osc.Annotations[api.AnnotationPool])}
 	}

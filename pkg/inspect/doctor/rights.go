@@ -245,5 +245,5 @@ func (w *examination) userFlag(in *Cluster) string {
 	if in != w.Management {
 		return "--worker-user"
 	}
-	return "--user"
+	return "--user (KKP: " + kkpUser + ")"
 }

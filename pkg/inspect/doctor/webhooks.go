@@ -213,7 +213,7 @@ func (w webhookChecks) examineOSMHook(ctx context.Context, c *Cluster, h hook) {
 	remedy := "after removing operating-system-manager: kubectl delete " + h.of
 	if h.config.Service == nil {
 		w.report(Note, checkWebhooks, c, fmt.Sprintf("webhook %s of operating-system-manager calls %s, which only the API server can reach: if nothing answers there, %s", h.name, *h.config.URL, failureEffect(h)),
-			remedy)
+			"KKP: leave it, since the image of osm-gitops answers; otherwise "+remedy)
 		return
 	}
 	if found, _ := w.diagnoseEndpoint(ctx, c, h); found != "" {

@@ -160,4 +160,3 @@ func (p *Pool) machineEffect() string {
 
 // mostNamed is the maximum number of names in a sentence.
 const mostNamed = 10
-
