@@ -356,7 +356,6 @@ func (opts *Options) profileReconciler(deps dependencies) *profilesource.Reconci
 		Check:         lint.TemplateCheck(deps.engine),
 		Bases:         catalog.Builtin(),
 		Hooks:         opts.Push.Address != "",
-		Now:           time.Now,
 		ArgoNamespace: opts.ArgoNamespace,
 	}
 }

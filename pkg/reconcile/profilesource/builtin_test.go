@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -43,7 +42,7 @@ func newBuiltins(t *testing.T) *builtins {
 	c := cluster.Shared(t)
 	b := &builtins{t: t, client: c.Client(t), recorder: events.NewFakeRecorder(100)}
 	b.keeper = &builtin.Reconciler{Client: b.client, Recorder: b.recorder, Namespace: c.Namespace(t)}
-	b.r = &Reconciler{Now: time.Now, Client: b.client, Live: b.client, Recorder: b.recorder, Fetcher: &fetcher.Fetcher{Client: b.client, Live: b.client}}
+	b.r = &Reconciler{Client: b.client, Live: b.client, Recorder: b.recorder, Fetcher: &fetcher.Fetcher{Client: b.client, Live: b.client}}
 	b.ship("v1.0.0", "one")
 	return b
 }

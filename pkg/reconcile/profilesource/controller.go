@@ -77,7 +77,7 @@ type Reconciler struct {
 	Metrics *metrics.Metrics
 	// AuditLog stores events for auditors; nil disables it.
 	AuditLog *auditlog.Writer
-	// Now is the time at which keys must be valid.
+	// Now is the time at which keys must be valid; nil uses the system clock.
 	Now func() time.Time
 
 	mu     sync.Mutex
@@ -267,7 +267,7 @@ func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, 
 
 // retention returns the part that handles the versions that are not current.
 func (r *Reconciler) retention(archive *retention.Archive) *retention.Retainer {
-	return &retention.Retainer{Objects: r.writer(), Archive: archive, Pools: r.Pools, Recorder: r.Recorder, Now: r.Now}
+	return &retention.Retainer{Objects: r.writer(), Archive: archive, Pools: r.Pools, Recorder: r.Recorder, Now: r.now}
 }
 
 func (r *Reconciler) writer() *objects.Writer {
@@ -280,6 +280,13 @@ func acceptRewriteChanged() predicate.Predicate {
 		key := api.AnnotationAcceptRewrite
 		return e.ObjectOld != nil && e.ObjectNew != nil && e.ObjectOld.GetAnnotations()[key] != e.ObjectNew.GetAnnotations()[key]
 	}}
+}
+
+func (r *Reconciler) now() time.Time {
+	if r.Now != nil {
+		return r.Now()
+	}
+	return time.Now()
 }
 
 // customProfileChanged passes events after which a CustomOperatingSystemProfile can differ from what

@@ -64,7 +64,7 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 		ps.Status.SetLastHandledReconcileRequest(token)
 	}
 	// Without another change, write LastLook only once per LastLookWriteInterval, to save writes.
-	last, now := ps.Status.LastLook, r.Now()
+	last, now := ps.Status.LastLook, r.now()
 	if last == nil || now.Sub(last.Time) >= ps.LastLookWriteInterval() || last.After(now) || !equality.Semantic.DeepEqual(before.Status, ps.Status) {
 		ps.Status.LastLook = &metav1.Time{Time: now.Truncate(time.Second)}
 	}
@@ -154,7 +154,7 @@ func (r *Reconciler) retryDelay(ps *api.ProfileSource, v failureClass) time.Dura
 	if v.reason != api.ReasonUnreachable || since == nil {
 		return first
 	}
-	away := r.Now().Sub(since.LastTransitionTime.Time)
+	away := r.now().Sub(since.LastTransitionTime.Time)
 	return max(first, min(away, ps.Spec.Interval.Duration))
 }
 

@@ -84,7 +84,6 @@ func newBench(t *testing.T, directoryRoot string) *bench {
 	b.do(err)
 	b.do(mgr.Add(flux))
 	b.r = &Reconciler{
-		Now:    time.Now,
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: events.NewFakeRecorder(10_000),
 		Fetcher: &fetcher.Fetcher{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), DirectoryRoot: directoryRoot,
@@ -421,7 +420,7 @@ func TestFlux(t *testing.T) {
 		b.fluxStatus(external, b.archive("v1@sha256:"+strings.Repeat("8", 64), map[string]string{"profiles/x.yaml": artifactProfile("osp-x", "v1.0.0", "x")}))
 		ps := b.source("external", ref(sourcev1.ExternalArtifactKind, "osps"))
 		b.until("external", api.ReasonAccessDenied, "--allow-external-artifacts")
-		allowed := &Reconciler{Now: time.Now, Client: b.client, Live: b.client, Recorder: events.NewFakeRecorder(100), Fetcher: &fetcher.Fetcher{
+		allowed := &Reconciler{Client: b.client, Live: b.client, Recorder: events.NewFakeRecorder(100), Fetcher: &fetcher.Fetcher{
 			Client: b.client, Live: b.client, Flux: &fetcher.Flux{Artifacts: b.artifacts(), AllowExternal: true},
 		}}
 		if _, err := allowed.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(ps)}); err != nil {

@@ -81,7 +81,7 @@ func newFollowing(t *testing.T, change func(git *api.GitSource)) *following {
 
 // restart replaces the reconciler with a new one that has no mirror, as after a restart.
 func (f *following) restart() {
-	f.r = &Reconciler{Now: time.Now, Client: f.client, Live: f.client, Recorder: f.recorder, Fetcher: &fetcher.Fetcher{Client: f.client, Live: f.client, Git: &source.Mirrors{
+	f.r = &Reconciler{Client: f.client, Live: f.client, Recorder: f.recorder, Fetcher: &fetcher.Fetcher{Client: f.client, Live: f.client, Git: &source.Mirrors{
 		Dir: f.t.TempDir(), AllowInsecure: true, AllowedCIDRs: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	}}}
 	if f.pools != nil {

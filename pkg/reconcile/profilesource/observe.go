@@ -92,7 +92,7 @@ func (r *Reconciler) sourceCacheFor(ps *api.ProfileSource) (sourceCache, error) 
 		key:      key,
 		indexer:  &catalog.Indexer{Check: r.Check, Builtin: r.Bases, CheckBase: approval.BaseCheck(ps.Spec.Git)},
 		fetched:  &fetcher.Cache{},
-		approver: &approval.Approver{Live: r.Live, Now: r.Now},
+		approver: &approval.Approver{Live: r.Live, Now: r.now},
 		archive:  retention.NewArchive(),
 	}
 	r.caches[name] = created

@@ -80,7 +80,7 @@ func TestOutage(t *testing.T) {
 	}
 
 	// The next outage starts with short delays again.
-	f.r.Now = time.Now
+	f.r.Now = nil
 	away.Store(true)
 	within(t, "the first wait of the next outage", f.look().RequeueAfter, 30*time.Second)
 }

@@ -35,7 +35,7 @@ func TestSourcesOfOneRepositoryAskOnce(t *testing.T) {
 	c := cluster.Shared(t)
 	cl, namespace := c.Client(t), c.Namespace(t)
 	url, requests := gitServer(t)
-	r := &Reconciler{Now: time.Now, Client: cl, Live: cl, Recorder: events.NewFakeRecorder(10 * sources), Fetcher: &fetcher.Fetcher{Client: cl, Live: cl, Git: &source.Mirrors{
+	r := &Reconciler{Client: cl, Live: cl, Recorder: events.NewFakeRecorder(10 * sources), Fetcher: &fetcher.Fetcher{Client: cl, Live: cl, Git: &source.Mirrors{
 		Dir: t.TempDir(), AllowInsecure: true, AllowedCIDRs: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	}}}
 	key := func(i int) client.ObjectKey {

@@ -100,7 +100,7 @@ func TestRemovedKeys(t *testing.T) {
 	f.r.Now = func() time.Time { return time.Date(2099, 2, 1, 0, 0, 0, 0, time.UTC) }
 	f.refused(api.ReasonVerificationFailed)
 	f.condition(api.SourceVerifiedCondition, metav1.ConditionFalse, api.ReasonKeyExpired, "not valid now")
-	f.r.Now = time.Now
+	f.r.Now = nil
 
 	private, err := os.ReadFile(ada)
 	f.do(err)
