@@ -104,6 +104,8 @@ type Reconciler struct {
 	values   desired.Values                       // of cloudProviderSpecs
 	archived archive.State                        // of records
 
+	ownWrites ownWrites
+
 	replacing sync.Mutex // held while a Secret is absent
 	reports   access.ReportRefusal
 
@@ -113,6 +115,7 @@ type Reconciler struct {
 // Reconcile brings one pool's objects in line with its profile, its
 // MachineDeployment and the cluster.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	defer r.ownWrites.beginRun(req.NamespacedName)()
 	var md cluster.MachineDeployment
 	err := r.Worker.Get(ctx, req.NamespacedName, &md)
 	gone := apierrors.IsNotFound(err)
@@ -159,6 +162,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	done := appliedTo(seen.objects)
 	err = r.newWriter().apply(ctx, seen, todo, done)
+	if suspended, _ := isSuspended(&md); suspended && seen.objects.osc == nil || seen.boundTokens && seen.objects.hasOSMDocuments() {
+		// The next run reports the suspension, or replaces the token of all pools by the pool's own.
+		r.ownWrites.dropWrites(req.NamespacedName)
+	}
 	if r.cache.cacheRejection(seen, todo, err, r.Clock.Now()) {
 		// The next run maintains the last-good generation, because this one is now known to be
 		// rejected.

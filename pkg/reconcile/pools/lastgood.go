@@ -186,7 +186,8 @@ type deletedConfig struct {
 // is deleted or edited, because no other object has it.
 type deletedRecordHandler struct {
 	handler.EventHandler
-	cache *poolCache
+	cache     *poolCache
+	ownWrites *ownWrites
 }
 
 func (k deletedRecordHandler) Update(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[crreconcile.Request]) {
@@ -197,7 +198,9 @@ func (k deletedRecordHandler) Update(ctx context.Context, e event.UpdateEvent, q
 }
 
 func (k deletedRecordHandler) Delete(ctx context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[crreconcile.Request]) {
-	k.cacheDeletedRecord(e.Object)
+	if !k.ownWrites.hasDeleted(e.Object) { // what a run replaces, it archives
+		k.cacheDeletedRecord(e.Object)
+	}
 	k.EventHandler.Delete(ctx, e, q)
 }
 

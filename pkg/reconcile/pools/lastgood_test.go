@@ -54,7 +54,7 @@ func TestConfigOfLastGoodComesBack(t *testing.T) {
 			before, documents := f.config(), f.documents()
 			told := f.told()
 			c.spoil(f)
-			watch := deletedRecordHandler{handler.Funcs{}, &f.r.cache}
+			watch := deletedRecordHandler{handler.Funcs{}, &f.r.cache, &f.r.ownWrites}
 			if c.seen {
 				var now osm.OperatingSystemConfig
 				if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(before), &now); apierrors.IsNotFound(err) {

@@ -57,10 +57,10 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, watches Watche
 		return err
 	}
 	r.Indexed = true
+	r.Management.Client = recordingClient{r.Management.Client, &r.ownWrites}
+	r.Worker.Client = recordingClient{r.Worker.Client, &r.ownWrites}
 	// The priority of what is unchanged is low: changed pools come before those of a restart.
-	startOwner := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []crreconcile.Request {
-		return requestFor(lineage.PoolOf(obj))
-	})
+	startOwner := handler.WithLowPriorityWhenUnchanged[client.Object, crreconcile.Request](ownedObjectHandler{&r.ownWrites, r.Worker})
 	if err := mgr.Add(manager.RunnableFunc(r.newArchive().Run)); err != nil {
 		return fmt.Errorf("setting up the removal of old records: %w", err)
 	}
@@ -75,7 +75,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, watches Watche
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, waveChanged, r.Shard.MembershipChanged()))).
 		WatchesRawSource(source.Kind[client.Object](watches.Management, &osm.OperatingSystemProfile{}, affected.profileObjectHandler())).
 		WatchesRawSource(source.Kind[client.Object](watches.Management, &api.ProfileSource{}, affected.profileSourceHandler())).
-		WatchesRawSource(source.Kind[client.Object](watches.Management, kubeclient.Metadata(kubeclient.ConfigKind), deletedRecordHandler{startOwner, &r.cache}, predicate.Or[client.Object](
+		WatchesRawSource(source.Kind[client.Object](watches.Management, kubeclient.Metadata(kubeclient.ConfigKind), deletedRecordHandler{startOwner, &r.cache, &r.ownWrites}, predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(affected.poolsUsingGetterToken)).
 		Watches(&corev1.Secret{}, startOwner).
