@@ -198,7 +198,7 @@ func (b *bundle) addPoolDownloads(p impact.Selected, where string) {
 	list, ok := b.lists[p.Alike]
 	if !ok {
 		var err error
-		if list, err = downloads.RenderAndFind(b.engine, p.Input); err != nil {
+		if list, err = downloads.FindWithPlaceholders(b.engine, p.Input); err != nil {
 			b.wrong[err.Error()] = append(b.wrong[err.Error()], p.Pool)
 			return
 		}

@@ -400,7 +400,7 @@ func (c Comparison) renderInput(in render.Input) (*rendered, error) {
 		return nil, err
 	}
 	in, _ = in.ReplaceSecrets()
-	files, err := splitRendering(c.Engine, in, out, placeholderReplacer(out.Record.Digests.Input))
+	files, err := renderStages(c.Engine, in, out, placeholderReplacer(out.Record.Digests.Input))
 	if err != nil {
 		return nil, err
 	}

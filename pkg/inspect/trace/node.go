@@ -211,12 +211,12 @@ func (w *resultBuilder) addNodeStep() {
 		step.addDetail("reported configuration", r.Config)
 		step.addDetail("reported commit", r.Commit)
 	}
-	w.copyAgreement()
+	w.copyAgreedCondition()
 	w.copyReportedFileMatch()
 }
 
-// copyAgreement copies the controller's comparison of the node report with the records.
-func (w *resultBuilder) copyAgreement() {
+// copyAgreedCondition copies the controller's comparison of the node report with the records.
+func (w *resultBuilder) copyAgreedCondition() {
 	if w.np == nil {
 		return
 	}

@@ -106,7 +106,7 @@ func (s *Server) renderPage(w io.Writer, r *http.Request, v pageView) error {
 		l.Kind, l.AsOf = page.Head().Kind, page.Head().AsOf
 	}
 	switch page := v.view.(type) {
-	case view.FleetPage:
+	case view.Fleet:
 		l.States = view.PoolStates()
 	case view.Nodes:
 		l.States = view.NodeStates

@@ -105,7 +105,7 @@ func TestJSON(t *testing.T) {
 			t.Errorf("%q gets %s", accept, w.Header().Get("Content-Type"))
 		}
 	}
-	var fleet view.FleetPage
+	var fleet view.Fleet
 	if err := json.Unmarshal(ask(s, "GET", "/", "Accept", "application/json").Body.Bytes(), &fleet); err != nil || fleet.Kind != "Fleet" || fleet.Nodes.Total != 6 || len(fleet.Items) != 4 || !fleet.AsOf.Equal(fleetfixture.Noon) {
 		t.Errorf("got %+v (err %v)", fleet, err)
 	}

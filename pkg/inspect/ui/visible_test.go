@@ -163,12 +163,12 @@ func TestViewersSeeTheirNamespaces(t *testing.T) {
 		}
 	}
 	_, text := get("auditor", "/", "application/json")
-	var fleet view.FleetPage
+	var fleet view.Fleet
 	if err := json.Unmarshal([]byte(text), &fleet); err != nil || fleet.Pools != 2 || fleet.Nodes.Total != 2 {
 		t.Errorf("the auditor sees, %v,\n%s", err, text)
 	}
 	_, text = get("tenant", "/", "application/json")
-	fleet = view.FleetPage{}
+	fleet = view.Fleet{}
 	if err := json.Unmarshal([]byte(text), &fleet); err != nil || fleet.Pools != 1 || fleet.Nodes.Total != 1 {
 		t.Errorf("the tenant sees, %v,\n%s", err, text)
 	}

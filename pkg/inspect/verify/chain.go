@@ -61,8 +61,8 @@ func recordFromConfig(osc *osm.OperatingSystemConfig) *storedRecord {
 	return g
 }
 
-// recordFromRevision decodes the record in a ControllerRevision.
-func recordFromRevision(obj *appsv1.ControllerRevision) *storedRecord {
+// unverifiedRecordOf decodes the record in a ControllerRevision.
+func unverifiedRecordOf(obj *appsv1.ControllerRevision) *storedRecord {
 	g := &storedRecord{archived: obj}
 	g.record, g.broken = lineage.ParseUnverifiedRecord(obj.Data.Raw)
 	return g
@@ -147,7 +147,7 @@ func (v *Verifier) findRecord(ctx context.Context, pool types.NamespacedName, di
 		if err != nil {
 			return nil, err
 		}
-		if g := recordFromRevision(&obj); found && g.hasInputDigest(digest) {
+		if g := unverifiedRecordOf(&obj); found && g.hasInputDigest(digest) {
 			return g, nil
 		}
 	}
@@ -178,7 +178,7 @@ func (v *Verifier) digestsOfMatchingRecords(ctx context.Context, s *target) ([]s
 		return nil, fmt.Errorf("listing ControllerRevisions: %w", err)
 	}
 	for i := range list.Items {
-		if g := recordFromRevision(&list.Items[i]); g.isIntact() && matches(g.record) {
+		if g := unverifiedRecordOf(&list.Items[i]); g.isIntact() && matches(g.record) {
 			out = append(out, g.record.Digests.Input)
 		}
 	}

@@ -132,7 +132,7 @@ func parseURLArgs(t shell.Tool, args []string) (options []shell.Option, urls []s
 	for i, a := range args {
 		words[i].Text = a
 	}
-	options, rest := t.Read(words)
+	options, rest := t.ParseArguments(words)
 	for _, w := range rest {
 		if w.Text != "" {
 			urls = append(urls, w.Text)

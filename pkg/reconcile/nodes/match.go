@@ -276,7 +276,7 @@ func (r *Reconciler) concludeMatch(ctx context.Context, np *api.NodeProvenance, 
 		}
 		report.Differences = drift.FindVersions(report.Differences, versions)
 	}
-	return drift.Reported(report, now.Time), nil
+	return drift.StatusFromReport(report, now.Time), nil
 }
 
 // setConditions adds conditions to a status, or replaces those of their types. The others are read

@@ -102,7 +102,7 @@ func planTokenReplacement(seen *observed, planned plan) plan {
 		if seen.documents == nil {
 			return plan{lacks: lacksDocuments}
 		}
-		write := withReplacedToken(seen, seen.documents[document.have.Name])
+		write := documentWithRenewedToken(seen, seen.documents[document.have.Name])
 		if write == nil && planned.unrenewed == nil {
 			continue // it is tried again
 		}
@@ -116,9 +116,9 @@ func planTokenReplacement(seen *observed, planned plan) plan {
 	return planned
 }
 
-// withReplacedToken returns a document with another token, nil if the present one is not found in
+// documentWithRenewedToken returns a document with another token, nil if the present one is not found in
 // it. It has no tokens digest, so that it is rendered as soon as that is possible.
-func withReplacedToken(seen *observed, live *corev1.Secret) *corev1.Secret {
+func documentWithRenewedToken(seen *observed, live *corev1.Secret) *corev1.Secret {
 	document, found := token.ReplaceAccountTokens(live.Data[api.UserDataKey], access.Name(seen.md), seen.nodeToken.Value)
 	if !found {
 		return nil

@@ -58,11 +58,11 @@ func (r *Reader) ChainOf(ctx context.Context, node *metav1.PartialObjectMetadata
 // Node's label or annotation. A node can write these two itself at any time: they are
 // ignored if their Machine names another node, or if another Machine names this node.
 func (r *Reader) machineOf(ctx context.Context, node *metav1.PartialObjectMetadata) (*cluster.Machine, error) {
-	if m, err := r.machineBy(ctx, node, client.MatchingFields{nodecache.NodeIndex: node.Name}); err != nil || m != nil {
+	if m, err := r.machineNotOfOtherNode(ctx, node, client.MatchingFields{nodecache.NodeIndex: node.Name}); err != nil || m != nil {
 		return m, err
 	}
 	if uid := node.Labels[api.LabelOwnedBy]; uid != "" {
-		m, err := r.machineBy(ctx, node, client.MatchingFields{nodecache.UIDIndex: uid})
+		m, err := r.machineNotOfOtherNode(ctx, node, client.MatchingFields{nodecache.UIDIndex: uid})
 		if err != nil || m != nil {
 			return m, err
 		}
@@ -96,14 +96,14 @@ func (r *Reader) MachineContradiction(ctx context.Context, node *metav1.PartialO
 			return fmt.Sprintf("recorded from the node's own labels as the node of machine %s, but this machine names node %q", np.Spec.Machine.Name, ref.Name), nil
 		}
 	}
-	other, err := r.machineBy(ctx, node, client.MatchingFields{nodecache.NodeIndex: node.Name})
+	other, err := r.machineNotOfOtherNode(ctx, node, client.MatchingFields{nodecache.NodeIndex: node.Name})
 	if err != nil || other == nil || other.UID == np.Spec.Machine.UID || other.CreationTimestamp.After(np.Spec.Node.Joined.Add(lineage.Leeway)) {
 		return "", err // a machine that adopted an existing node
 	}
 	return fmt.Sprintf("recorded from the node's own labels as the node of machine %s, but machine %s/%s names this node", np.Spec.Machine.Name, other.Namespace, other.Name), nil
 }
 
-func (r *Reader) machineBy(ctx context.Context, node *metav1.PartialObjectMetadata, by client.MatchingFields) (*cluster.Machine, error) {
+func (r *Reader) machineNotOfOtherNode(ctx context.Context, node *metav1.PartialObjectMetadata, by client.MatchingFields) (*cluster.Machine, error) {
 	var list cluster.MachineList
 	if err := r.Worker.List(ctx, &list, by, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing Machines: %w", err)

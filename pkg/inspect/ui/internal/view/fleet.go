@@ -25,8 +25,8 @@ type About struct {
 // Head returns the part that every page has, for the layout.
 func (a About) Head() About { return a }
 
-// FleetPage is the first page: which pool runs what, and what needs attention.
-type FleetPage struct {
+// Fleet is the first page: which pool runs what, and what needs attention.
+type Fleet struct {
 	About
 	Nodes   fleet.Counts `json:"nodes"`   // of all pools
 	Pools   int          `json:"pools"`   // existing pools
@@ -91,8 +91,8 @@ type Filter struct {
 }
 
 // NewFleet builds the page.
-func NewFleet(f *fleet.Model, filter Filter, page int) FleetPage {
-	v := FleetPage{About: About{"Fleet", f.At}, Filter: filter, Notices: noticesOf(f)}
+func NewFleet(f *fleet.Model, filter Filter, page int) Fleet {
+	v := Fleet{About: About{"Fleet", f.At}, Filter: filter, Notices: noticesOf(f)}
 	var fit []*fleet.Pool
 	for _, p := range f.SortedPools {
 		c := p.Counts()
