@@ -206,7 +206,7 @@ func (s script) exactDigest() string {
 }
 
 // releaseNumbers returns the release numbers that shellcheck compares with patterns, those in a "case", outside
-// its commands, and between [[ and ]]; and where the ones are that a variable gets, without a "v".
+// its commands, and in conditions; and where the ones are that a variable gets, without a "v".
 func (s script) releaseNumbers(file *syntax.File) (compared map[string]bool, assigned map[int]bool) {
 	compared, assigned = map[string]bool{}, map[int]bool{}
 	visit := func(n syntax.Node, found func(at int, number string)) {
@@ -229,6 +229,10 @@ func (s script) releaseNumbers(file *syntax.File) (compared map[string]bool, ass
 			}
 		case *syntax.TestClause:
 			compare(n)
+		case *syntax.CallExpr:
+			if len(n.Args) > 0 && slices.Contains([]string{"[", "test"}, n.Args[0].Lit()) {
+				compare(n)
+			}
 		case *syntax.Assign:
 			if n.Value != nil && !runsCommand(n.Value) {
 				visit(n.Value, func(at int, _ string) { assigned[at] = true })

@@ -99,6 +99,7 @@ func TestForms(t *testing.T) {
 		{"equal to another one", "v=%s\nw=1.34.0\n", "v1.34.0", "v1.35.0", 1},
 		{"in a pattern", "case $1 in 1.34.* | %s) echo a ;; esac\n", "1.34.0", "1.35.0", 2},
 		{"in a condition", "[[ %s == 1.34.* ]]\n", "1.34.0", "1.35.0", 2},
+		{"in a condition of sh", "[ \"v1.30.$p\" = v%s ]\n", "1.30.5", "1.31.5", 2},
 		{"names of files", "sort a-1.34 >a-%s\n", "1.34", "1.35", 2},
 		{"names of files of a command in a value", "v=$(sort a-1.34 >a-%s)\n", "1.34", "1.35", 2},
 		{"a URL", "curl %s\n", "https://a.example.com/1.2", "https://b.example.com", 1},

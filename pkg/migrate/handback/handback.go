@@ -22,7 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/retry"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
@@ -465,8 +465,19 @@ func (p *Plan) Apply(ctx context.Context, report func(what string)) error {
 	for _, s := range p.Steps {
 		report(s.What)
 		// The API server applies a deleted policy for about a second more.
-		policyEnds := func(err error) bool { return ctx.Err() == nil && p.deniedByDeletedPolicy(err) }
-		if err := retry.OnError(attempts, policyEnds, func() error { return s.Run(ctx) }); err != nil {
+		var denied error
+		err := wait.ExponentialBackoffWithContext(ctx, attempts, func(ctx context.Context) (bool, error) {
+			err := s.Run(ctx)
+			if p.deniedByDeletedPolicy(err) {
+				denied = err
+				return false, nil
+			}
+			return true, err
+		})
+		if wait.Interrupted(err) && ctx.Err() == nil {
+			err = denied
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", s.What, err)
 		}
 	}

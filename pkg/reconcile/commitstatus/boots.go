@@ -149,7 +149,7 @@ func (s *Statuses) sendBootStatuses(ctx context.Context, key types.NamespacedNam
 	ended := slices.DeleteFunc(slices.Sorted(maps.Keys(j.boots.sent)), func(commit string) bool { return failed[commit] != "" })
 	for _, commit := range append(ended, slices.Sorted(maps.Keys(failed))...) { // the first ones make room for others
 		about, ok := j.boots.sent[commit]
-		if !ok && len(j.boots.sent) >= maxFailedCommits {
+		if !ok && j.boots.countHeld() >= maxFailedCommits {
 			continue
 		}
 		about.source, about.commit = j.source, commit
@@ -171,6 +171,16 @@ func (s *Statuses) sendBootStatuses(ctx context.Context, key types.NamespacedNam
 		}
 	}
 	return errors.Join(err, s.storeBoots(ctx, j))
+}
+
+// countHeld returns the number of commits for which the host has a failure, without those whose end it rejects.
+func (b boots) countHeld() (n int) {
+	for _, about := range b.sent {
+		if about.failedAttempt == "" {
+			n++
+		}
+	}
+	return n
 }
 
 // storeBoots records on the source for which commits the host has a failure, so that a controller which

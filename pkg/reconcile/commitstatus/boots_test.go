@@ -235,3 +235,25 @@ func TestManyFailingCommits(t *testing.T) {
 		t.Errorf("the statuses are sent to %q", sent)
 	}
 }
+
+// Commits that vanished from the host, so that it rejects their success, leave room for others that fail.
+func TestVanishedFailingCommits(t *testing.T) {
+	h, b := newHost(t), newBootReports(t)
+	ps := b.source("osps", "github", "https://github.com/octo/hello", h.url)
+	b.looked(ps, []string{"a"})
+	want := []string{good}
+	h.wait(want...)
+	var machines []api.MachineBootStatus
+	for i := range maxFailedCommits {
+		machines = append(machines, boot(fmt.Sprintf("m%d", i), "b", "v1", fmt.Sprintf("%040x", i+1), api.BootFailing, 3))
+	}
+	b.write(machines...)
+	want = append(want, slices.Repeat([]string{red}, maxFailedCommits)...)
+	h.wait(want...)
+	h.answer("No commit found for SHA", slices.Repeat([]int{422}, maxFailedCommits)...)
+	b.write()
+	h.wait(want...)
+	b.write(boot("n", "b", "v1", earlier, api.BootFailing, 3))
+	h.wait(append(want, red)...)
+	b.failedCommits(ps, earlier)
+}

@@ -98,6 +98,7 @@ func (r *Reconciler) evaluate(ctx context.Context, node *metav1.PartialObjectMet
 		}
 		silence, err := r.observeSilence(ctx, np, text)
 		if err != nil {
+			r.suspected.Remove(node.UID) // the next attempt reads it again
 			return err
 		}
 		if silence.silent {

@@ -53,6 +53,9 @@ func (k *keyCache) readCached(ctx context.Context, secret types.NamespacedName) 
 	if ctx.Err() != nil {
 		return nil, ctx.Err() // not a problem of the Secret
 	}
+	for _, name := range k.known.Keys() {
+		k.known.Get(name) // drops an expired key, which could be of a deleted Secret
+	}
 	// Errors are cached too, so that many requests cause few reads.
 	k.known.Add(secret, cachedKey{key, err}, keyLife)
 	return key, err

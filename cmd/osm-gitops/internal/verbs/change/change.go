@@ -111,7 +111,7 @@ func (c *change) kubectlResource() string {
 	return "profilesource"
 }
 
-// writeTimeout limits a write, which an interruption does not end.
+// writeTimeout limits a write after an interruption.
 const writeTimeout = 10 * time.Second
 
 // apply writes a change, or prints it.
@@ -134,9 +134,13 @@ func (c *change) apply(ctx context.Context, s *session.Session) error {
 	if err != nil {
 		return fmt.Errorf("encoding a patch: %w", err)
 	}
-	// An interruption does not end a write that the API server may have stored already: what remains is then reported.
-	writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	// An interruption does not end at once a write that the API server may have stored already: what remains is then reported.
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(writeTimeout, cancel) })()
 	if err := k.ConnectionIn(s).Patch(writing, c.obj, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldManager)); err != nil {
 		return session.AddRemedy(err)
 	}
