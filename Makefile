@@ -68,11 +68,11 @@ demo: compiler ## show it at work on a real control plane, from a commit to a no
 	@CGO_ENABLED=0 go run -trimpath -buildvcs=false ./test/demo # the flags of build: what is compiled for one serves the other
 
 .PHONY: test
-test: prerequisites ## run every test, with the race detector where goroutines meet
+test: prerequisites ## run every test
 	hack/test
 
 .PHONY: race
-race: prerequisites ## run every test of every package with the race detector
+race: prerequisites ## run the tests of cmd and pkg with the race detector
 	hack/test -race
 
 .PHONY: rehearse

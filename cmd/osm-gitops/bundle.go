@@ -16,6 +16,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/impact"
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/downloads"
+	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -197,7 +198,7 @@ func (b *bundle) addPoolDownloads(p impact.Selected, where string) {
 	list, ok := b.lists[p.Alike]
 	if !ok {
 		var err error
-		if list, err = downloads.RenderAndFind(b.engine, p.Input); err != nil {
+		if list, err = downloads.FindWithPlaceholders(b.engine, p.Input); err != nil {
 			b.wrong[err.Error()] = append(b.wrong[err.Error()], p.Pool)
 			return
 		}
@@ -208,13 +209,10 @@ func (b *bundle) addPoolDownloads(p impact.Selected, where string) {
 // poolsText names the pools that have the same error.
 func poolsText(pools []string) string {
 	const most = 5
-	switch {
-	case len(pools) == 1:
+	if len(pools) == 1 {
 		return "pool " + pools[0]
-	case len(pools) > most:
-		return fmt.Sprintf("pools %s and %d more", strings.Join(pools[:most], ", "), len(pools)-most)
 	}
-	return "pools " + strings.Join(pools, ", ")
+	return "pools " + phrase.First(pools, most)
 }
 
 // readSelection reads the profiles. The caller calls done when it no longer needs the result.

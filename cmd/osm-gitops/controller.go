@@ -57,12 +57,7 @@ func runDryRun(ctx context.Context, f *controllerFlags, stdout io.Writer) error 
 	if err != nil {
 		return err
 	}
-	if f.output == "text" {
-		_, err = io.WriteString(stdout, report.Text())
-	} else {
-		err = cli.PrintData(stdout, f.output, report)
-	}
-	if err != nil {
+	if err := cli.Print(stdout, f.output, report, report.Text); err != nil {
 		return err
 	}
 	if report.HasFailures() {

@@ -34,40 +34,28 @@ import (
 type controllerFlags struct {
 	manager.Options // set by flags, partly after validate has parsed them
 
-	containerRuntime            string
-	externalCloudProvider       bool
-	clusterDNS                  string
-	pauseImage, initialTaints   string
-	featureGates                string
-	httpProxy, noProxy          string
-	insecureRegistries, mirrors string
-	containerdMirrors           []string
-	registrySecretName          string
-	deviceOwnership             bool
-	tokenServiceAccountName     string
-	caBundle                    string
-	logDebug                    bool
-	logFormat                   string
-	ignored                     *pflag.FlagSet // accepted flags without effect
-	downloadMirrors             []string
-	downloadDigests             []string
-	ignitionVersion             string
-	nodeToken                   string
-	nodeTokenTTL                time.Duration
-	allowedCIDRs                string
-	crossNamespaceList          string
-	artifactHostList            string
-	referenceList               string
-	selector                    string
+	clusterDNS              string
+	featureGates            string
+	registrySecretName      string
+	tokenServiceAccountName string
+	caBundle                string
+	logDebug                bool
+	logFormat               string
+	ignored                 *pflag.FlagSet // accepted flags without effect
+	downloadMirrors         []string
+	downloadDigests         []string
+	nodeToken               string
+	nodeTokenTTL            time.Duration
+	allowedCIDRs            string
+	crossNamespaceList      string
+	artifactHostList        string
+	referenceList           string
+	selector                string
 
 	webhookService string
 	webhookHosts   string
 	dryRun         bool
 	output         string
-
-	// Parsed by validate.
-	gates              map[string]bool
-	mirrorOf, digestOf map[string]string
 }
 
 // fluxHost is the default host of Flux's source-controller: --storage-adv-addr in
@@ -106,20 +94,20 @@ func (f *controllerFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.WorkerKubeconfig, "worker-cluster-kubeconfig", "", "kubeconfig of the worker cluster, with pools, their Secrets and nodes; empty: the management cluster")
 	fs.StringVar(&f.Namespace, "namespace", "", "namespace of ProfileSources, profiles, configurations and the leader lease (required)")
 	fs.IntVar(&f.WorkerCount, "worker-count", 10, "number of pools handled at a time")
-	fs.StringVar(&f.containerRuntime, "container-runtime", "containerd", "container runtime of the nodes; only containerd")
-	fs.BoolVar(&f.externalCloudProvider, "external-cloud-provider", false, "an external cloud controller manager initializes nodes")
+	fs.StringVar(&f.Settings.ContainerRuntime, "container-runtime", "containerd", "container runtime of the nodes; only containerd")
+	fs.BoolVar(&f.Settings.ExternalCloudProvider, "external-cloud-provider", false, "an external cloud controller manager initializes nodes")
 	fs.StringVar(&f.clusterDNS, "cluster-dns", "10.10.10.10", "comma list of DNS server IPs for the kubelets")
-	fs.StringVar(&f.pauseImage, "pause-image", "", "sandbox image for containerd; empty: containerd's own")
-	fs.StringVar(&f.initialTaints, "initial-taints", "", "taints with which nodes register, as for kubelet's --register-with-taints")
+	fs.StringVar(&f.Settings.PauseImage, "pause-image", "", "sandbox image for containerd; empty: containerd's own")
+	fs.StringVar(&f.Settings.InitialTaints, "initial-taints", "", "taints with which nodes register, as for kubelet's --register-with-taints")
 	fs.BoolVar(&f.DisableDefaultOSPs, "disable-default-osps", false, "do not offer the built-in profiles, and delete their ProfileSource")
 	fs.StringVar(&f.featureGates, "node-kubelet-feature-gates", rotateGate+"=true", "comma list of gate=bool for the kubelets")
-	fs.StringVar(&f.httpProxy, "node-http-proxy", "", "HTTP proxy of the nodes")
-	fs.StringVar(&f.noProxy, "node-no-proxy", ".svc,.cluster.local,localhost,127.0.0.1", "destinations that nodes reach without the proxy")
-	fs.StringVar(&f.insecureRegistries, "node-insecure-registries", "", "comma list of registries whose certificate is not verified")
-	fs.StringVar(&f.mirrors, "node-registry-mirrors", "", "comma list of mirrors, url or registry=url")
-	fs.StringArrayVar(&f.containerdMirrors, "node-containerd-registry-mirrors", nil, "mirror of a registry, registry=url; repeatable")
+	fs.StringVar(&f.Settings.NodeHTTPProxy, "node-http-proxy", "", "HTTP proxy of the nodes")
+	fs.StringVar(&f.Settings.NodeNoProxy, "node-no-proxy", ".svc,.cluster.local,localhost,127.0.0.1", "destinations that nodes reach without the proxy")
+	fs.StringVar(&f.Settings.NodeInsecureRegistries, "node-insecure-registries", "", "comma list of registries whose certificate is not verified")
+	fs.StringVar(&f.Settings.NodeRegistryMirrors, "node-registry-mirrors", "", "comma list of mirrors, url or registry=url")
+	fs.StringArrayVar(&f.Settings.NodeContainerdRegistryMirrors, "node-containerd-registry-mirrors", nil, "mirror of a registry, registry=url; repeatable")
 	fs.StringVar(&f.registrySecretName, "node-registry-credentials-secret", "", "namespace/name of the Secret with registry credentials")
-	fs.BoolVar(&f.deviceOwnership, "device-ownership-from-security-context", false, "containerd's option of that name")
+	fs.BoolVar(&f.Settings.DeviceOwnershipFromSecurityContext, "device-ownership-from-security-context", false, "containerd's option of that name")
 	fs.StringVar(&f.HealthAddress, "health-probe-address", "127.0.0.1:8085", "address of /healthz and /readyz; 0 for none")
 	fs.StringVar(&f.MetricsAddress, "metrics-address", "127.0.0.1:8080", "address of /metrics; 0 for none")
 	fs.StringVar(&f.WorkerHealthAddress, "worker-health-probe-address", "127.0.0.1:8086", "address of /healthz and /readyz about the worker cluster, with --worker-cluster-kubeconfig; 0 for none")
@@ -137,7 +125,7 @@ func (f *controllerFlags) bind(fs *pflag.FlagSet) {
 
 	fs.StringArrayVar(&f.downloadMirrors, "node-download-mirrors", nil, "publisher=url: mirror from which nodes download, such as kubernetes=https://mirror.example.com/k8s; repeatable")
 	fs.StringArrayVar(&f.downloadDigests, "node-download-digests", nil, "file=sha256: required digest of a download of nodes, in addition to its publisher's checksum; repeatable")
-	fs.StringVar(&f.ignitionVersion, "ignition-version", render.DefaultIgnitionVersion, "Ignition version for Flatcar: 3.3.0, 3.4.0, or 2.3.0 for images before Flatcar 3185")
+	fs.StringVar(&f.Settings.IgnitionVersion, "ignition-version", render.DefaultIgnitionVersion, "Ignition version for Flatcar: 3.3.0, 3.4.0, or 2.3.0 for images before Flatcar 3185")
 	fs.StringVar(&f.nodeToken, "node-token", nodeTokenBound, "token with which nodes fetch their Secrets: bound: one for each pool, which expires and reads only that pool's Secrets; shared: that of Secret cloud-init-getter-token, which reads those of all pools")
 	fs.DurationVar(&f.nodeTokenTTL, "node-token-ttl", 24*time.Hour, "lifetime of a bound token, at least 10m; the API server can shorten it; renewed after half of it")
 	fs.IntVar(&f.HistoryLimit, "config-history-limit", defaultHistoryLimit, "records of replaced configurations to retain for each pool, in addition to those that a NodeProvenance names; the oldest are deleted first")
@@ -181,21 +169,21 @@ func (f *controllerFlags) parseAndValidate() error {
 	if f.WorkerCount < 1 {
 		bad("worker-count", "%d is too small: set at least 1", f.WorkerCount)
 	}
-	if f.HistoryLimit < 0 {
-		bad("config-history-limit", "%d is negative: set 0 or more", f.HistoryLimit)
+	for _, limit := range []struct {
+		flag       string
+		value      any
+		isNegative bool
+	}{
+		{"config-history-limit", f.HistoryLimit, f.HistoryLimit < 0},
+		{"config-history-retention", f.HistoryRetention, f.HistoryRetention < 0},
+		{"provenance-retention", f.ProvenanceRetention, f.ProvenanceRetention < 0},
+		{"provenance-max", f.ProvenanceMax, f.ProvenanceMax < 0},
+	} {
+		if limit.isNegative {
+			bad(limit.flag, "%v is negative: set 0 or more", limit.value)
+		}
 	}
-	if f.HistoryRetention < 0 {
-		bad("config-history-retention", "%s is negative: set 0 or more", f.HistoryRetention)
-	}
-	if f.ProvenanceRetention < 0 {
-		bad("provenance-retention", "%s is negative: set 0 or more", f.ProvenanceRetention)
-	}
-	if f.ProvenanceMax < 0 {
-		bad("provenance-max", "%d is negative: set 0 or more", f.ProvenanceMax)
-	}
-	switch f.nodeToken {
-	case nodeTokenShared, nodeTokenBound:
-	default:
+	if f.nodeToken != nodeTokenShared && f.nodeToken != nodeTokenBound {
 		bad("node-token", "%q is neither %s nor %s", f.nodeToken, nodeTokenBound, nodeTokenShared)
 	}
 	if f.nodeTokenTTL < minNodeTokenTTL || f.nodeTokenTTL > maxNodeTokenTTL {
@@ -220,22 +208,22 @@ func (f *controllerFlags) parseAndValidate() error {
 	if err := checkServerURL(f.OverrideServer); err != nil {
 		bad("override-bootstrap-kubelet-apiserver", "%w", err)
 	}
-	if f.CrossNamespaces, err = parseNamespaces(f.crossNamespaceList); err != nil {
+	if f.CrossNamespaces, err = load.ParseList(f.crossNamespaceList, parseNamespace); err != nil {
 		bad("allow-cross-namespace-profiles", "%w", err)
 	}
-	if f.CloudProviderReferences, err = parseNamespacedNames(f.referenceList); err != nil {
+	if f.CloudProviderReferences, err = load.ParseList(f.referenceList, parseReference); err != nil {
 		bad(render.ReferencesFlag, "%w", err)
 	}
-	if f.ArtifactHosts, err = parseHosts(f.artifactHostList); err != nil {
+	if f.ArtifactHosts, err = load.ParseList(f.artifactHostList, parseHost); err != nil {
 		bad("artifact-hosts", "%w", err)
 	}
-	if f.gates, err = parseFeatureGates(f.featureGates); err != nil {
+	if f.Settings.KubeletFeatureGates, err = parseFeatureGates(f.featureGates); err != nil {
 		bad("node-kubelet-feature-gates", "%w", err)
 	}
-	if f.mirrorOf, err = parsePairs(f.downloadMirrors); err != nil {
+	if f.Settings.DownloadMirrors, err = parsePairs(f.downloadMirrors); err != nil {
 		bad("node-download-mirrors", "%w", err)
 	}
-	if f.digestOf, err = parsePairs(f.downloadDigests); err != nil {
+	if f.Settings.DownloadDigests, err = parsePairs(f.downloadDigests); err != nil {
 		bad("node-download-digests", "%w", err)
 	}
 	if f.Shard, err = shard.Parse(f.selector); err != nil {
@@ -244,7 +232,7 @@ func (f *controllerFlags) parseAndValidate() error {
 	if f.nodeToken == nodeTokenBound {
 		f.NodeTokenTTL = f.nodeTokenTTL
 	}
-	f.Settings = f.nodeSettings()
+	f.completeSettings()
 	if err := f.Settings.Validate(); err != nil {
 		errs = append(errs, err)
 	}
@@ -277,53 +265,41 @@ func checkServerURL(server string) error {
 	return nil
 }
 
-// parseNamespaces reads a comma list of namespaces, or "*" for all.
-func parseNamespaces(list string) ([]string, error) {
-	var out []string
-	for _, s := range strings.Split(list, ",") {
-		if s = strings.TrimSpace(s); s == "" {
-			continue
-		}
-		if problems := validation.IsDNS1123Label(s); s != desired.AllNamespaces && len(problems) > 0 {
-			return nil, fmt.Errorf("%q is not a namespace: %s", s, strings.Join(problems, "; "))
-		}
-		out = append(out, s)
+// parseNamespace reads a namespace, or "*" for all.
+func parseNamespace(s string) (string, error) {
+	if problems := validation.IsDNS1123Label(s); s != desired.AllNamespaces && len(problems) > 0 {
+		return "", fmt.Errorf("%q is not a namespace: %s", s, strings.Join(problems, "; "))
 	}
-	return out, nil
+	return s, nil
 }
 
-// parseNamespacedNames reads a comma list of namespace/name.
-func parseNamespacedNames(list string) ([]types.NamespacedName, error) {
-	var out []types.NamespacedName
-	for _, s := range strings.Split(list, ",") {
-		if s = strings.TrimSpace(s); s == "" {
-			continue
-		}
-		name, err := parseNamespacedName(s)
-		if err != nil {
-			return nil, err
-		}
-		if problems := append(validation.IsDNS1123Label(name.Namespace), validation.IsDNS1123Subdomain(name.Name)...); len(problems) > 0 {
-			return nil, fmt.Errorf("invalid object %q: name one Secret or ConfigMap as namespace/name: %s", s, strings.Join(problems, "; "))
-		}
-		out = append(out, name)
+// parseReference reads the namespace/name of a Secret or ConfigMap.
+func parseReference(s string) (types.NamespacedName, error) {
+	name, err := parseNamespacedName(s)
+	if err != nil {
+		return name, err
 	}
-	return out, nil
+	if problems := append(validation.IsDNS1123Label(name.Namespace), validation.IsDNS1123Subdomain(name.Name)...); len(problems) > 0 {
+		return name, fmt.Errorf("invalid object %q: name one Secret or ConfigMap as namespace/name: %s", s, strings.Join(problems, "; "))
+	}
+	return name, nil
 }
 
-// parseHosts reads a comma list of host or host:port.
-func parseHosts(list string) ([]string, error) {
-	var out []string
-	for _, s := range strings.Split(list, ",") {
-		if s = strings.TrimSpace(s); s == "" {
-			continue
-		}
-		if u, err := url.Parse("http://" + s); err != nil || u.Host != s || u.Hostname() == "" {
-			return nil, fmt.Errorf("%q is not a host: write one such as source-controller.flux-system.svc.cluster.local or 10.0.0.7:9090", s)
-		}
-		out = append(out, s)
+// parseHost reads a host or host:port.
+func parseHost(s string) (string, error) {
+	if u, err := url.Parse("http://" + s); err != nil || u.Host != s || u.Hostname() == "" {
+		return "", fmt.Errorf("%q is not a host: write one such as source-controller.flux-system.svc.cluster.local or 10.0.0.7:9090", s)
 	}
-	return out, nil
+	return s, nil
+}
+
+// parseHostWithoutPort reads a host name or an address.
+func parseHostWithoutPort(s string) (string, error) {
+	s = strings.ToLower(s)
+	if net.ParseIP(s) == nil && len(validation.IsDNS1123Subdomain(s)) > 0 {
+		return "", fmt.Errorf("%q is neither a name nor an IP: write them without https:// and port", s)
+	}
+	return s, nil
 }
 
 // parseFeatureGates reads a comma list of gate=bool. rotateGate is enabled unless the list
@@ -361,33 +337,15 @@ func parsePairs(list []string) (map[string]string, error) {
 	return out, nil
 }
 
-// nodeSettings returns the settings that affect nodes, without the files that flags name.
-func (f *controllerFlags) nodeSettings() render.Settings {
-	var dns []string
+// completeSettings sets the settings of nodes that are no flags of this form. Those of the files that
+// flags name are read later.
+func (f *controllerFlags) completeSettings() {
+	f.Settings.Namespace, f.Settings.ClusterDNS = f.Namespace, nil
 	for _, ip := range strings.Split(f.clusterDNS, ",") {
-		dns = append(dns, strings.TrimSpace(ip))
+		f.Settings.ClusterDNS = append(f.Settings.ClusterDNS, strings.TrimSpace(ip))
 	}
-	version := f.ignitionVersion
-	if version == render.DefaultIgnitionVersion {
-		version = "" // the default gives the same digests whether or not the flag is set
-	}
-	return render.Settings{
-		ClusterDNS:                         dns,
-		ContainerRuntime:                   f.containerRuntime,
-		DeviceOwnershipFromSecurityContext: f.deviceOwnership,
-		DownloadDigests:                    f.digestOf,
-		DownloadMirrors:                    f.mirrorOf,
-		ExternalCloudProvider:              f.externalCloudProvider,
-		IgnitionVersion:                    version,
-		InitialTaints:                      f.initialTaints,
-		KubeletFeatureGates:                f.gates,
-		Namespace:                          f.Namespace,
-		NodeContainerdRegistryMirrors:      f.containerdMirrors,
-		NodeHTTPProxy:                      f.httpProxy,
-		NodeInsecureRegistries:             f.insecureRegistries,
-		NodeNoProxy:                        f.noProxy,
-		NodeRegistryMirrors:                f.mirrors,
-		PauseImage:                         f.pauseImage,
+	if f.Settings.IgnitionVersion == render.DefaultIgnitionVersion {
+		f.Settings.IgnitionVersion = "" // the default gives the same digests whether or not the flag is set
 	}
 }
 
@@ -444,7 +402,7 @@ func (f *controllerFlags) parseAndValidateWebhook(bad badFlag) {
 	if w.Service, err = parseNamespacedName(f.webhookService); err != nil {
 		bad("webhook-service", "%w", err)
 	}
-	if w.Hosts, err = parseHostsWithoutPort(f.webhookHosts); err != nil {
+	if w.Hosts, err = load.ParseList(f.webhookHosts, parseHostWithoutPort); err != nil {
 		bad("webhook-hosts", "%w", err)
 	}
 	if w.Address == "" {
@@ -463,21 +421,6 @@ func (f *controllerFlags) parseAndValidateWebhook(bad badFlag) {
 	if _, hooks, err := net.SplitHostPort(f.Push.Address); err == nil && hooks == fmt.Sprint(port) {
 		bad("webhook-address", "port %d is also that of --hooks-address: choose another", port)
 	}
-}
-
-// parseHostsWithoutPort reads a comma list of host names and addresses, without ports.
-func parseHostsWithoutPort(list string) ([]string, error) {
-	var out []string
-	for s := range strings.SplitSeq(list, ",") {
-		if s = strings.ToLower(strings.TrimSpace(s)); s == "" {
-			continue
-		}
-		if net.ParseIP(s) == nil && len(validation.IsDNS1123Subdomain(s)) > 0 {
-			return nil, fmt.Errorf("%q is neither a name nor an IP: write them without https:// and port", s)
-		}
-		out = append(out, s)
-	}
-	return out, nil
 }
 
 // bindUI binds the flags of the audit page.

@@ -118,15 +118,11 @@ func runDiff(ctx context.Context, f diffFlags, args []string, stdout, stderr io.
 	if err != nil {
 		return err
 	}
-	switch f.output {
-	case "text":
-		_, err = io.WriteString(stdout, report.Text())
-	case "markdown":
-		_, err = io.WriteString(stdout, report.Markdown())
-	default:
-		err = cli.PrintData(stdout, f.output, report)
+	format, text := f.output, report.Text
+	if format == "markdown" {
+		format, text = "text", report.Markdown
 	}
-	if err != nil {
+	if err := cli.Print(stdout, format, report, text); err != nil {
 		return err
 	}
 	switch {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -18,7 +17,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/doctor"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/manager"
-	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
 // doctorFlags are the flags of `osm-gitops doctor`.
@@ -105,12 +103,7 @@ func runDoctor(ctx context.Context, f *doctorFlags, stdout io.Writer) error {
 		examine = d.ExamineBeforeInstall
 	}
 	report := examine(ctx)
-	if f.output == "text" {
-		_, err = io.WriteString(stdout, doctorText(report))
-	} else {
-		err = cli.PrintData(stdout, f.output, report)
-	}
-	if err != nil {
+	if err := cli.Print(stdout, f.output, report, func() string { return doctorText(report) }); err != nil {
 		return err
 	}
 	if report.Problems+report.Unknown > 0 {
@@ -147,16 +140,8 @@ func (f *doctorFlags) newDoctor() (d *doctor.Doctor, done func(), err error) {
 	if !f.checkGit {
 		return d, func() {}, nil
 	}
-	cidrs, err := load.ParseCIDRs(f.allowedCIDRs)
-	if err != nil {
-		return nil, nil, err
-	}
-	dir, err := os.MkdirTemp("", "osm-gitops-doctor-")
-	if err != nil {
-		return nil, nil, fmt.Errorf("making a folder to fetch into: %w", err)
-	}
-	d.Git = &source.Mirrors{Dir: dir, AllowedCIDRs: cidrs, AllowInsecure: f.allowInsecure}
-	return d, func() { _ = os.RemoveAll(dir) }, nil
+	d.Git, done, err = load.TemporaryMirrors(f.allowedCIDRs, f.allowInsecure)
+	return d, done, err
 }
 
 // newDoctorCluster returns a cluster to read with the user's own permissions.

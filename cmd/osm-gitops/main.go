@@ -149,11 +149,11 @@ const runsUntilStopped = "runs-until-stopped"
 
 // canShowProgress reports whether a command can show progress: not if it never ends, and not if
 // the kubeconfig's program can prompt for a password on the same line.
-func canShowProgress(cmd *cobra.Command, terminal bool) bool {
+func canShowProgress(cmd *cobra.Command, stdinIsTerminal bool) bool {
 	if flag, ok := cmd.Annotations[runsUntilStopped]; ok && (flag == "" || cmd.Flags().Lookup(flag).Value.String() == "true") {
 		return false
 	}
-	if !terminal || cmd.Flags().Lookup("kubeconfig") == nil {
+	if !stdinIsTerminal || cmd.Flags().Lookup("kubeconfig") == nil {
 		return true
 	}
 	var chosen clusters.Flags

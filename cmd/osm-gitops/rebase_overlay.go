@@ -50,7 +50,7 @@ With --write the file of the overlay names the new version of the base, and has 
 version itself: --version, or the next patch release. Nothing else in it changes.
 
 The exit status is 0, or 1 if there are conflicts; then nothing is written.`,
-		Example: "  osm-gitops rebase-overlay profiles/osp-ubuntu-motd.yaml\n  osm-gitops rebase-overlay profiles/osp-ubuntu-motd.yaml --onto v1.3.1 --write",
+		Example: "  osm-gitops rebase-overlay profiles/osp-ubuntu-motd.yaml\n  osm-gitops rebase-overlay profiles/osp-ubuntu-motd.yaml --onto v1.3.2 --write",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return cli.Misusef("osm-gitops rebase-overlay FILE", "one file is expected, found %d", len(args))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/attestation"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/offline"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
+	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -97,14 +99,10 @@ type traceReport struct {
 
 // write prints a result in the form of --output.
 func (f *traceFlags) write(ctx context.Context, out io.Writer, from trace.Clusters, t *traceReport) error {
-	switch f.output {
-	case "text":
-		_, err := io.WriteString(out, traceText(t))
-		return err
-	case outputIntoto:
+	if f.output == outputIntoto {
 		return printStatements(ctx, out, from, t)
 	}
-	return cli.PrintData(out, f.output, t)
+	return cli.Print(out, f.output, t, func() string { return traceText(t) })
 }
 
 func (f *traceFlags) checkArgs(args []string) error {
@@ -190,7 +188,7 @@ func parseSubject(text string) (subject, error) {
 		return subject{}, cli.Misusef(hint, "%q is not KIND/NAME", text)
 	}
 	s := subject{kind: cli.CanonicalKind(kind)}
-	if s.kind == "" || s.kind == "source" || s.kind == "rollout" {
+	if slices.Contains([]string{"", "source", "rollout", "window"}, s.kind) {
 		return subject{}, cli.Misusef(hint, "unknown kind %q", kind)
 	}
 	namespace, name, namespaced := strings.Cut(rest, "/")
@@ -493,7 +491,7 @@ func behindLines(b *strings.Builder, of *trace.Behind) {
 	case len(of.Versions) == 0: // the pool changed while the machine booted
 		writeField(b, "behind", fmt.Sprintf("yes; the pool has %s now", of.Current))
 	default:
-		writeField(b, "behind", fmt.Sprintf("%s; the pool has %s now", plural(len(of.Versions), "version"), of.Current))
+		writeField(b, "behind", fmt.Sprintf("%s; the pool has %s now", phrase.Count(len(of.Versions), "version"), of.Current))
 		for _, v := range of.Versions {
 			writeField(b, "", fmt.Sprintf("%s %s since %s %s", v.Profile, v.Version, formatTime(v.Since), v.Commit))
 		}
@@ -560,7 +558,7 @@ func versionLines(b *strings.Builder, versions []trace.ProfileVersion) {
 		if v.Current {
 			current = "current"
 		}
-		fmt.Fprintf(b, "  %s: %s\n", v.Version, joinNonEmpty(", ", current, object, v.Commit, v.Author, v.CommittedAt, plural(v.Pools, "pool"), plural(v.Nodes, "node")))
+		fmt.Fprintf(b, "  %s: %s\n", v.Version, joinNonEmpty(", ", current, object, v.Commit, v.Author, v.CommittedAt, phrase.Count(v.Pools, "pool"), phrase.Count(v.Nodes, "node")))
 	}
 }
 
@@ -642,11 +640,4 @@ func formatPeriod(from metav1.Time, until *metav1.Time) string {
 		return "since " + formatTime(from)
 	}
 	return formatTime(from) + " to " + formatTime(*until)
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -155,12 +154,7 @@ func runVerify(ctx context.Context, f verifyFlags, args []string, stdout io.Writ
 	if err != nil {
 		return err
 	}
-	if f.output == "text" {
-		_, err = io.WriteString(stdout, reportText(report))
-	} else {
-		err = cli.PrintData(stdout, f.output, report)
-	}
-	if err != nil {
+	if err := cli.Print(stdout, f.output, report, func() string { return reportText(report) }); err != nil {
 		return err
 	}
 	switch {
@@ -193,17 +187,15 @@ func (f *verifyFlags) newVerifier() (v *verify.Verifier, done func(), err error)
 	if v.Repository, err = f.repo.Repository(); err != nil {
 		return nil, nil, err
 	}
+	if f.cache == "" {
+		v.Git, done, err = load.TemporaryMirrors(f.repo.AllowedCIDRs, f.repo.AllowInsecure)
+		return v, done, err
+	}
 	mirrors := &source.Mirrors{Dir: f.cache, AllowInsecure: f.repo.AllowInsecure}
 	if mirrors.AllowedCIDRs, err = load.ParseCIDRs(f.repo.AllowedCIDRs); err != nil {
 		return nil, nil, err
 	}
 	v.Git = mirrors
-	if f.cache == "" {
-		if mirrors.Dir, err = os.MkdirTemp("", "osm-gitops-verify-"); err != nil {
-			return nil, nil, fmt.Errorf("making a folder to fetch into: %w", err)
-		}
-		return v, func() { _ = os.RemoveAll(mirrors.Dir) }, nil
-	}
 	if done, err = mirrors.Lock(); err != nil {
 		return nil, nil, fmt.Errorf("--cache-dir: %w", err)
 	}

@@ -98,7 +98,7 @@ func profileChanges(was, is *catalog.Catalog) []ProfileChange {
 		from, had := before[name]
 		to, has := after[name]
 		p := ProfileChange{Name: name, Change: ProfileUpdated, From: from.Version, To: to.Version, Path: redact.PrintableLine(cmp.Or(to.CurrentPath, from.CurrentPath))}
-		known := func(v catalog.Version) bool { return v.Version == to.Version && v.Digest == to.Digest }
+		isSameVersion := func(v catalog.Version) bool { return v.Version == to.Version && v.Digest == to.Digest }
 		switch {
 		case had && has && from.Version == to.Version && from.Digest == to.Digest:
 			continue
@@ -106,7 +106,7 @@ func profileChanges(was, is *catalog.Catalog) []ProfileChange {
 			p.Change = ProfileRemoved
 		case !had:
 			p.Change = ProfileAdded
-		case slices.ContainsFunc(was.History[name], known) || isLowerVersion(to.Version, from.Version):
+		case slices.ContainsFunc(was.History[name], isSameVersion) || isLowerVersion(to.Version, from.Version):
 			p.Change = ProfileRolledBack
 		}
 		out = append(out, p)
@@ -400,7 +400,7 @@ func (c Comparison) renderInput(in render.Input) (*rendered, error) {
 		return nil, err
 	}
 	in, _ = in.ReplaceSecrets()
-	files, err := splitRendering(c.Engine, in, out, placeholderReplacer(out.Record.Digests.Input))
+	files, err := renderStages(c.Engine, in, out, placeholderReplacer(out.Record.Digests.Input))
 	if err != nil {
 		return nil, err
 	}

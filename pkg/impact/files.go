@@ -54,12 +54,12 @@ func NewRendering(engine *render.Engine, in render.Input) (*Rendering, error) {
 	if err != nil {
 		return nil, err
 	}
-	return splitRendering(engine, in, out, nil)
+	return renderStages(engine, in, out, nil)
 }
 
-// splitRendering splits a rendering into its parts. Neutral, if it is not nil, is applied to
+// renderStages splits a rendering into its parts. Neutral, if it is not nil, is applied to
 // texts before they are compared.
-func splitRendering(engine *render.Engine, in render.Input, out *render.Output, neutral *strings.Replacer) (*Rendering, error) {
+func renderStages(engine *render.Engine, in render.Input, out *render.Output, neutral *strings.Replacer) (*Rendering, error) {
 	node, err := engine.RenderNode(in)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"html"
 	"strings"
 
+	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
@@ -63,7 +64,7 @@ func (r *Report) markdown(limit int) string {
 		fmt.Fprintf(&c.b, "_%s._\n\n", placeholderNote)
 	}
 	if c.omitted > 0 {
-		fmt.Fprintf(&c.b, "_%s omitted, since the size of a comment is limited: `osm-gitops diff -o text` prints everything._\n", pluralize(c.omitted, "part"))
+		fmt.Fprintf(&c.b, "_%s omitted, since the size of a comment is limited: `osm-gitops diff -o text` prints everything._\n", phrase.Count(c.omitted, "part"))
 	}
 	return c.b.String()
 }
@@ -129,7 +130,7 @@ func (c *comment) addTable(changes []Change) {
 			t.addIfSpace(row)
 		}
 		if more := len(rows) - maxNames; more > 0 {
-			t.addIfSpace(fmt.Sprintf("| and %s more | | | | |\n", pluralize(more, "pool")))
+			t.addIfSpace(fmt.Sprintf("| and %s more | | | | |\n", phrase.Count(more, "pool")))
 		}
 	}
 	t.addIfSpace("\n")
@@ -160,14 +161,10 @@ func (c Change) fileNames() string {
 		return "none, only the version"
 	}
 	var names []string
-	for _, f := range c.Files[:min(len(c.Files), maxCellFiles)] {
+	for _, f := range c.Files {
 		names = append(names, tableCell(f.Path))
 	}
-	text := strings.Join(names, ", ")
-	if more := len(c.Files) - maxCellFiles; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return phrase.First(names, maxCellFiles)
 }
 
 // section is a collapsible part: a change with its files.
@@ -219,7 +216,7 @@ func (c *comment) reserveAndFormatUnchanged(all []Unchanged) string {
 	for _, u := range all {
 		pools += len(u.Pools)
 	}
-	title := fmt.Sprintf("<details><summary>%s not changed</summary>\n\n", pluralize(pools, "pool"))
+	title := fmt.Sprintf("<details><summary>%s not changed</summary>\n\n", phrase.Count(pools, "pool"))
 	if !c.reserveSpace(len(title) + 1 + len(closing)) {
 		return ""
 	}

@@ -113,7 +113,7 @@ func (s Selection) isWaitingForWave(p Pool, next choice) bool {
 func (s Selection) currentChoice(now *revision, p Pool) (c choice, note string) {
 	want, err := selection.RequestOf(p.Annotations, nil, s.Clusters.Namespace)
 	if err == nil {
-		want, err = requestCurrentVersion(*p.Current, want)
+		want, err = pinToDeployedVersion(*p.Current, want)
 	}
 	if err == nil {
 		c = now.resolveRequest(want, &s.Clusters)
@@ -166,13 +166,13 @@ func (s Selection) chooseVersion(now *revision, p Pool) (c choice, note string, 
 	case frozen && p.Current == nil:
 		note = fmt.Sprintf("annotation %s freezes the pool's configuration, which is unknown here: the result is for a pool without the annotation", api.AnnotationSuspend)
 	case frozen:
-		if want, err = requestCurrentVersion(*p.Current, want); err != nil {
+		if want, err = pinToDeployedVersion(*p.Current, want); err != nil {
 			return c, "", err
 		}
 	}
 	c = now.resolveRequest(want, &s.Clusters)
 	if c.removed && want.Pin == nil && p.Current != nil && want.IsSatisfiedBy(p.Current.Profile, p.Current.Version) {
-		if want, err = requestCurrentVersion(*p.Current, want); err != nil {
+		if want, err = pinToDeployedVersion(*p.Current, want); err != nil {
 			return c, "", err
 		}
 		c = now.resolveRequest(want, &s.Clusters) // pools that have it retain it
@@ -184,8 +184,8 @@ func (s Selection) chooseVersion(now *revision, p Pool) (c choice, note string, 
 	return c, note, s.rejectionOf(now, want, p, c)
 }
 
-// requestCurrentVersion changes a request to the profile and version that a pool has.
-func requestCurrentVersion(has Generation, want selection.Request) (selection.Request, error) {
+// pinToDeployedVersion changes a request to the profile and version that a pool has.
+func pinToDeployedVersion(has Generation, want selection.Request) (selection.Request, error) {
 	pin, err := version.ParsePin(has.Version)
 	if err != nil {
 		return want, fmt.Errorf("the pool has %s %s, which is not a version", redact.PrintableLine(has.Profile), redact.PrintableLine(has.Version))

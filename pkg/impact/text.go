@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
@@ -118,7 +119,7 @@ func (r *Report) summarize() string {
 func (r *Report) describeOutcome() string {
 	var wrong []string
 	if n := len(r.RejectedFiles); n > 0 {
-		wrong = append(wrong, pluralize(n, "mistake")+" in files")
+		wrong = append(wrong, phrase.Count(n, "mistake")+" in files")
 	}
 	pools := 0
 	for _, f := range r.Rejections {
@@ -128,16 +129,16 @@ func (r *Report) describeOutcome() string {
 		}
 	}
 	if pools > 0 {
-		wrong = append(wrong, pluralize(pools, "pool")+" without what they request")
+		wrong = append(wrong, phrase.Count(pools, "pool")+" without what they request")
 	}
 	changed, _ := r.countAffected()
 	switch {
 	case len(wrong) > 0:
 		return "Cannot be merged: " + strings.Join(wrong, ", ")
 	case changed == 0 && len(r.Profiles) > 0:
-		return fmt.Sprintf("Changes %s, no pool", pluralize(len(r.Profiles), "profile"))
+		return fmt.Sprintf("Changes %s, no pool", phrase.Count(len(r.Profiles), "profile"))
 	case r.Differs():
-		return fmt.Sprintf("Changes %d of %s", changed, pluralize(r.Pools, "pool"))
+		return fmt.Sprintf("Changes %d of %s", changed, phrase.Count(r.Pools, "pool"))
 	}
 	return "No change"
 }
@@ -148,7 +149,7 @@ func (r *Report) describeCounts() []string {
 	rejected := r.countRejected()
 	var out []string
 	if r.BlocksMerge() {
-		out = append(out, fmt.Sprintf("changes %d of %s", changed, pluralize(r.Pools, "pool")))
+		out = append(out, fmt.Sprintf("changes %d of %s", changed, phrase.Count(r.Pools, "pool")))
 	}
 	switch {
 	case replaced > 0:
@@ -165,24 +166,13 @@ func (r *Report) describeCounts() []string {
 	return out
 }
 
-func pluralize(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
-
 // joinPoolNames lists the first pools.
 func joinPoolNames(pools []string, q quote) string {
 	var out []string
-	for _, p := range pools[:min(len(pools), maxNames)] {
+	for _, p := range pools {
 		out = append(out, q(p))
 	}
-	text := strings.Join(out, ", ")
-	if more := len(pools) - maxNames; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return phrase.First(out, maxNames)
 }
 
 func indented(text string) string { return strings.ReplaceAll(text, "\n", "\n  ") }
@@ -193,14 +183,14 @@ func (c Change) title(q quote) string {
 	if c.From == "" {
 		title = fmt.Sprintf("%s %s, the first valid version: ", q(c.Profile), q(c.To))
 	}
-	title += pluralize(len(c.Pools), "pool") + ", "
+	title += phrase.Count(len(c.Pools), "pool") + ", "
 	switch {
 	case c.From == "":
 		return title + "everything is new"
 	case len(c.Files) == 0:
 		return title + "with equal files"
 	}
-	return title + pluralize(len(c.Files), "file")
+	return title + phrase.Count(len(c.Files), "file")
 }
 
 // equalNote explains a change without files.
@@ -212,7 +202,7 @@ func (c Change) writeText(b *strings.Builder) {
 		fmt.Fprintf(b, "  %s\n", p.sentence(plain))
 	}
 	if more := len(c.Pools) - maxNames; more > 0 {
-		fmt.Fprintf(b, "  and %s more\n", pluralize(more, "pool"))
+		fmt.Fprintf(b, "  and %s more\n", phrase.Count(more, "pool"))
 	}
 	if len(c.Files) == 0 && c.From != "" {
 		fmt.Fprintf(b, "  %s\n", equalNote)
@@ -242,8 +232,12 @@ func (a Affected) describeMachines(q quote) string {
 	if a.Replaced {
 		text = "are replaced"
 	}
-	for i, w := range a.Windows {
-		text += []string{" in maintenance windows ", " and "}[min(i, 1)] + q(w)
+	if len(a.Windows) > 0 { // only of machines that are replaced
+		var windows []string
+		for _, w := range a.Windows {
+			windows = append(windows, q(w))
+		}
+		text += " in maintenance windows " + strings.Join(windows, " and ")
 	}
 	if a.Wave != nil {
 		text += fmt.Sprintf(", wave %d", *a.Wave)
@@ -256,7 +250,7 @@ func (u UserData) sentence(provider string, q quote) string {
 	if u.Before > 0 {
 		text += fmt.Sprintf("%d -> ", u.Before)
 	}
-	text += pluralize(u.After, "byte")
+	text += phrase.Count(u.After, "byte")
 	if u.Counted != u.After {
 		text += fmt.Sprintf(", which count as %d", u.Counted)
 	}
@@ -294,5 +288,5 @@ func (f FileDiff) truncatedDiff(lines, size int) string {
 	if included == 0 { // one long line
 		return redact.Shorten(f.Diff, size) + "\n"
 	}
-	return strings.Join(all[:included], "") + fmt.Sprintf("… %s more\n", pluralize(len(all)-included, "line"))
+	return strings.Join(all[:included], "") + fmt.Sprintf("… %s more\n", phrase.Count(len(all)-included, "line"))
 }

@@ -39,3 +39,19 @@ func ClusterInfo(cm *corev1.ConfigMap) (*clientcmdapi.Cluster, error) {
 	only.LocationOfOrigin = ""
 	return only, nil
 }
+
+// BootstrapKubeconfig is the kubelet's bootstrap kubeconfig with a token. It names cluster, user and
+// context as operating-system-manager does: an equivalent kubeconfig remains.
+func BootstrapKubeconfig(cluster *clientcmdapi.Cluster, token string) (string, error) {
+	const name = "c"
+	kubeconfig, err := clientcmd.Write(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{name: cluster},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {Token: token}},
+		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
+		CurrentContext: name,
+	})
+	if err != nil {
+		return "", fmt.Errorf("encoding a bootstrap kubeconfig: %w", err)
+	}
+	return string(kubeconfig), nil
+}

@@ -18,6 +18,14 @@ import (
 // pageSize is the number of objects per list request of Pages, unless its options have a limit.
 const pageSize = 500
 
+// Cluster has the clients of one cluster.
+type Cluster struct {
+	// Client reads through a cache and writes.
+	client.Client
+	// Live reads what the cache does not contain, or not completely.
+	Live client.Reader
+}
+
 // Find reads an object, and reports whether it exists.
 func Find(ctx context.Context, from client.Reader, key types.NamespacedName, obj client.Object) (bool, error) {
 	err := from.Get(ctx, key, obj)

@@ -2,6 +2,7 @@ package lineage
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,19 +78,14 @@ func DetermineConfiguration(f Observation) Conclusion {
 	return c
 }
 
-// possibleGenerations returns the generations with which the machine can have been created: without
-// those that were replaced before the revision of its MachineSet, unless
-// no other is left.
+// possibleGenerations returns the generations with which the machine can have been created: those of
+// its window, without the ones that the pool had only before its MachineDeployment reached the revision
+// of the machine's MachineSet. If none is left, it returns all of the window.
 func (f Observation) possibleGenerations() Timeline {
-	all := f.Pool.within(f.Window)
-	var out Timeline
-	for _, g := range all {
-		if !IsOlderRevision(g.Revision, f.Revision) {
-			out = append(out, g)
-		}
-	}
+	inWindow := f.Pool.within(f.Window)
+	out := slices.DeleteFunc(slices.Clone(inWindow), func(g Generation) bool { return IsOlderRevision(g.Revision, f.Revision) })
 	if len(out) == 0 {
-		return all
+		return inWindow
 	}
 	return out
 }
@@ -179,12 +175,12 @@ func (g Generation) matchesReportedCommit(report api.NodeReport) bool {
 // mayLackRecord reports whether the pool can have had a configuration within the window that has no
 // record.
 func (f Observation) mayLackRecord() bool {
-	var known time.Time // until when the one before served
+	var servedUntil time.Time // until when the one before served
 	for _, g := range f.Pool {
-		if g.Unrecorded && g.From.After(known) && known.Before(f.Window.Until.Time) && (f.Window.From == nil || g.From.After(f.Window.From.Time)) {
+		if g.Unrecorded && g.From.After(servedUntil) && servedUntil.Before(f.Window.Until.Time) && (f.Window.From == nil || g.From.After(f.Window.From.Time)) {
 			return true
 		}
-		known = g.Until
+		servedUntil = g.Until
 	}
 	return len(f.Pool) == 0
 }

@@ -1,6 +1,8 @@
 package lineage
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"strings"
 
@@ -69,4 +71,10 @@ func PoolOf(obj metav1.Object) string { return obj.GetAnnotations()[api.Annotati
 func ParsePool(text string) (types.NamespacedName, bool) {
 	namespace, name, ok := strings.Cut(text, "/")
 	return types.NamespacedName{Namespace: namespace, Name: name}, ok && namespace != "" && name != ""
+}
+
+// DataDigest is the digest of a document, "sha256:<64 hex>", as in api.AnnotationDataDigest.
+func DataDigest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:])
 }

@@ -162,19 +162,19 @@ func Assemble(current *Generation, archived []Generation) Timeline {
 		}
 	}
 	Sort(out, Generation.interval)
-	known := map[types.UID]bool{}
+	recordedUIDs := map[types.UID]bool{}
 	for _, g := range out {
-		known[g.UID] = g.UID != ""
+		recordedUIDs[g.UID] = g.UID != ""
 	}
 	for i := range out {
 		g := &out[i]
 		// Of the configuration before this one only the uid is known.
-		g.Unrecorded = g.Replaces != "" && !known[g.Replaces]
+		g.Unrecorded = g.Replaces != "" && !recordedUIDs[g.Replaces]
 		if i+1 == len(out) {
 			break
 		}
 		next := out[i+1]
-		continues := next.directlyReplaces(*g) || known[next.Replaces] || next.Replaces == "" && next.mayShareMachineDeployment(*g) && !next.From.After(g.Until.Add(Bridge))
+		continues := next.directlyReplaces(*g) || recordedUIDs[next.Replaces] || next.Replaces == "" && next.mayShareMachineDeployment(*g) && !next.From.After(g.Until.Add(Bridge))
 		if continues || g.Until.IsZero() || g.Until.After(next.From) {
 			g.Until = next.From
 		}

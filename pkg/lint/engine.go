@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
+	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/profile/strictyaml"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -205,14 +206,10 @@ func ignoredDocumentsNote(others []Finding) []Finding {
 		return nil
 	}
 	var names []string
-	for _, o := range others[:min(len(others), most)] {
+	for _, o := range others {
 		names = append(names, fmt.Sprintf("%s is %s", o.Path, o.Message))
 	}
-	text := strings.Join(names, ", ")
-	if more := len(others) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return []Finding{{Rule: RulePassedOver, Severity: SeverityNote, Path: others[0].Path, Line: others[0].Line, Message: text + ": ignored"}}
+	return []Finding{{Rule: RulePassedOver, Severity: SeverityNote, Path: others[0].Path, Line: others[0].Line, Message: phrase.First(names, most) + ": ignored"}}
 }
 
 // findingFromProblem converts a problem of decoding a file to a finding.

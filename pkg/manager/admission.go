@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/webhook"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -63,7 +64,7 @@ func newAdmissionManager(opts *Options, deps dependencies) (ctrl.Manager, error)
 	if err != nil {
 		return nil, fmt.Errorf("preparing to read profiles: %w", err)
 	}
-	reviewer := &pools.Reconciler{Management: pools.Cluster{Client: live, Live: live}, Namespace: opts.Namespace, ProfileNamespaces: opts.CrossNamespaces}
+	reviewer := &pools.Reconciler{Management: kubeclient.Cluster{Client: live, Live: live}, Namespace: opts.Namespace, ProfileNamespaces: opts.CrossNamespaces}
 	_, err = addAdmission(mgr, opts, reviewer, deps)
 	return mgr, err
 }

@@ -40,8 +40,8 @@ func startBoots(management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options,
 			FollowedOnly: true, // machines choose what is read
 		},
 	}
-	reports.Management = observe.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()}
-	reports.Worker = observe.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
+	reports.Management = kubeclient.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()}
+	reports.Worker = kubeclient.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 	if deps.auditLog != nil {
 		reports.AuditLog = deps.auditLog
 	}

@@ -13,11 +13,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/dryrun"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/dryrun/virtual"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/nodecache"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/observe"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/ownership"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource"
@@ -103,7 +103,7 @@ func (opts *Options) newDryRunEnvironment(ctx context.Context, deps dependencies
 		return nil, err
 	}
 	s := &dryRunEnvironment{opts: opts, dependencies: deps, management: mgr, worker: mgr, store: virtual.NewStore(mgr.GetScheme(), clock.RealClock{})}
-	s.onManagement = s.store.NewView("management", mgr.GetClient(), mgr.GetAPIReader(), trimForCache)
+	s.onManagement = s.store.NewView("management", mgr.GetClient(), mgr.GetAPIReader(), digestCloudInitSecrets)
 	s.onWorker = s.onManagement
 	if deps.worker != deps.management {
 		alone := *opts
@@ -111,7 +111,7 @@ func (opts *Options) newDryRunEnvironment(ctx context.Context, deps dependencies
 		if s.worker, err = alone.newWorkerManager(deps); err != nil {
 			return nil, err
 		}
-		s.onWorker = s.store.NewView("worker", s.worker.GetClient(), s.worker.GetAPIReader(), trimForCache)
+		s.onWorker = s.store.NewView("worker", s.worker.GetClient(), s.worker.GetAPIReader(), digestCloudInitSecrets)
 	}
 	if s.dependencies.flux, err = newFluxFetcher(mgr, opts, s.dependencies.mirrors.Dir); err != nil {
 		return nil, err
@@ -147,8 +147,8 @@ func (s *dryRunEnvironment) addIndexes(ctx context.Context) error {
 	return nodecache.Index(ctx, worker, management)
 }
 
-// trimForCache returns the part of an object that caches store.
-func trimForCache(obj any) (any, error) {
+// digestCloudInitSecrets returns the part of an object that caches store.
+func digestCloudInitSecrets(obj any) (any, error) {
 	if o, ok := obj.(metav1.Object); ok && o.GetNamespace() == api.NamespaceCloudInitSettings {
 		return pools.DigestSecretsAndTrim(obj)
 	}
@@ -172,15 +172,15 @@ func (s *dryRunEnvironment) newDryRun() *dryrun.DryRun {
 	}
 	machines := s.opts.poolReconciler(s.dependencies)
 	machines.Indexed = true
-	machines.Management = pools.Cluster{Client: s.onManagement, Live: s.onManagement.Live}
-	machines.Worker = pools.Cluster{Client: s.onWorker, Live: s.onWorker.Live}
+	machines.Management = kubeclient.Cluster{Client: s.onManagement, Live: s.onManagement.Live}
+	machines.Worker = kubeclient.Cluster{Client: s.onWorker, Live: s.onWorker.Live}
 	machines.ClusterInfo, machines.Registry, machines.Recorder = s.onWorker.Live, s.onManagement.Live, s.store
 	machines.Appliers = &ownership.Resolver{Live: s.management.GetAPIReader(), ArgoNamespace: s.opts.ArgoNamespace, Clock: clock.RealClock{}}
 	r.Pools, r.Unallowed, r.Settings = machines, machines.Unallowed, machines.NodeSettings
 	if s.nodes {
 		provenance := s.opts.nodeReconciler(s.dependencies)
-		provenance.Management = observe.Cluster{Client: s.onManagement, Live: s.onManagement.Live}
-		provenance.Worker = observe.Cluster{Client: s.onWorker, Live: s.onWorker.Live}
+		provenance.Management = kubeclient.Cluster{Client: s.onManagement, Live: s.onManagement.Live}
+		provenance.Worker = kubeclient.Cluster{Client: s.onWorker, Live: s.onWorker.Live}
 		provenance.Recorder = s.store
 		r.Nodes = provenance
 	}

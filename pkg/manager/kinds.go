@@ -39,12 +39,10 @@ func addCRDMismatchReporter(mgr ctrl.Manager, opts *Options) error {
 	r := &crdMismatchReporter{client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}, namespace: opts.Namespace}
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		for {
-			timer := time.NewTimer(r.reportCRDMismatches(ctx))
 			select {
 			case <-ctx.Done():
-				timer.Stop()
 				return nil
-			case <-timer.C:
+			case <-time.After(r.reportCRDMismatches(ctx)):
 			}
 		}
 	}))

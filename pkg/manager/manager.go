@@ -334,7 +334,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, opts *Options, deps d
 		}
 	}
 	// Every replica answers admission reviews, using only the management cluster.
-	reviewer := &pools.Reconciler{Management: pools.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}, Namespace: opts.Namespace, ProfileNamespaces: opts.CrossNamespaces}
+	reviewer := &pools.Reconciler{Management: kubeclient.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}, Namespace: opts.Namespace, ProfileNamespaces: opts.CrossNamespaces}
 	if deps.webhooks, err = addAdmission(mgr, opts, reviewer, deps); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/observe"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
@@ -26,14 +27,12 @@ const installedPoll = 10 * time.Second
 // controller alone, the node controller starts after its installation.
 func addNodes(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, deps dependencies) error {
 	provenance := opts.nodeReconciler(deps)
-	provenance.Management = observe.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()}
-	provenance.Worker = observe.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
+	provenance.Management = kubeclient.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()}
+	provenance.Worker = kubeclient.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 	provenance.Recorder = notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
-	if deps.auditLog != nil {
-		provenance.AuditLog = deps.auditLog
-	}
+	provenance.AuditLog = deps.auditLog
 	setUp := func(ctx context.Context) error {
-		err := provenance.Setup(ctx, mgr, nodes.Watches{Management: management.GetCache(), Concurrency: opts.WorkerCount})
+		err := provenance.Setup(ctx, mgr, management.GetCache(), opts.WorkerCount)
 		if err != nil {
 			return fmt.Errorf("setting up the provenance of nodes: %w", err)
 		}

@@ -22,6 +22,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/nodecache"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
@@ -70,15 +71,13 @@ func addWorkerControllers(ctx context.Context, management ctrlcluster.Cluster, m
 		return err
 	}
 	machines := opts.poolReconciler(deps)
-	machines.Management = pools.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()}
-	machines.Worker = pools.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
+	machines.Management = kubeclient.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()}
+	machines.Worker = kubeclient.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 	machines.ClusterInfo = clusterInfo
 	machines.Recorder = notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
 	machines.Routine = pools.NewRoutineEventLimiter()
 	machines.Engine = metrics.Renderer{Engine: deps.engine, Clock: clock.RealClock{}, Metrics: deps.metrics}
-	if deps.auditLog != nil {
-		machines.AuditLog = deps.auditLog
-	}
+	machines.AuditLog = deps.auditLog
 	machines.Appliers = deps.appliers
 	watches := pools.Watches{Management: management.GetCache(), ClusterInfo: clusterInfo, Concurrency: opts.WorkerCount}
 	if deps.registry != nil {
@@ -98,14 +97,13 @@ func addWorkerControllers(ctx context.Context, management ctrlcluster.Cluster, m
 	if err := watchBootReportsWhenReadable(mgr, rollouts, deps.statuses.WatchBootReports, deps.reports.store, startBoots(management, mgr, opts, deps)); err != nil {
 		return err
 	}
-	if !opts.Shard.IncludesUnlabeled() {
-		return addUI(management, mgr, opts, deps)
-	}
-	if err := addNodes(ctx, management, mgr, opts, deps); err != nil {
-		return err
-	}
-	if err := addSnapshotPublisher(management, mgr, opts); err != nil {
-		return err
+	if opts.Shard.IncludesUnlabeled() {
+		if err := addNodes(ctx, management, mgr, opts, deps); err != nil {
+			return err
+		}
+		if err := addSnapshotPublisher(management, mgr, opts); err != nil {
+			return err
+		}
 	}
 	return addUI(management, mgr, opts, deps)
 }

@@ -157,9 +157,9 @@ func (f *fileDecoder) checkTwice(id ID, line int) {
 // this program does not read.
 const kustomizeGroup = "kustomize.config.k8s.io/"
 
-// others are the kinds, by group, that a repository of profiles can also contain: what
-// follows the repository, and pools to render for. A ProfileSource ignores both.
-var others = map[string][]string{
+// ignoredKinds are the kinds, by group, that a repository of profiles can also contain: what
+// follows the repository, and pools to render for. No profile is read from them.
+var ignoredKinds = map[string][]string{
 	api.GroupVersion.Group:     {"ProfileSource", "NodeProvenance", "BootReport"},
 	osm.GroupVersion.Group:     {"OperatingSystemConfig"},
 	cluster.GroupVersion.Group: {"MachineDeployment", "MachineSet", "Machine"},
@@ -169,7 +169,7 @@ var others = map[string][]string{
 // overlay.
 func isOtherKnownKind(apiVersion, kind string) bool {
 	group, _, _ := strings.Cut(apiVersion, "/")
-	return slices.Contains(others[group], kind)
+	return slices.Contains(ignoredKinds[group], kind)
 }
 
 // decodeDocument reads one YAML document, if there is one and it is valid.
@@ -230,8 +230,8 @@ func isRenderClusterFile(root *yaml.Node) bool {
 func nearestKind(kind string) string {
 	best, bestDistance := "", 4 // three typing errors at most
 	known := []string{kindProfile, api.KindProfileOverlay}
-	for _, group := range slices.Sorted(maps.Keys(others)) {
-		known = append(known, others[group]...)
+	for _, group := range slices.Sorted(maps.Keys(ignoredKinds)) {
+		known = append(known, ignoredKinds[group]...)
 	}
 	if len(kind) > strictyaml.MaxFieldBytes {
 		return ""

@@ -1,6 +1,6 @@
 // Package redact makes untrusted text safe to show: it masks credentials, removes control
-// characters, truncates, and prevents text from being a link, a tag or a mention. Start
-// with Text for events, conditions and annotations, with Break for Markdown.
+// characters, truncates, and prevents text from being a link, a tag or a mention. Start with
+// PrintableText, which is for events, conditions and annotations; BreakMarkup is for Markdown.
 package redact
 
 import (

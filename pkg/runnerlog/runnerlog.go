@@ -8,7 +8,7 @@
 // https://github.com/actions/runner/blob/main/src/Runner.Common/ActionCommand.cs
 // https://learn.microsoft.com/azure/devops/pipelines/scripts/logging-commands
 //
-// Start with Writer and Visible.
+// Start with Writer and WithoutHidden.
 package runnerlog
 
 import (

@@ -203,7 +203,7 @@ spec:
   version: v1.0.0
   from:
     profile: osp-ubuntu
-    version: v1.3.1
+    version: v1.3.2
   supportedCloudProviders:
     remove: [edge]
   provisioningConfig:
@@ -241,9 +241,9 @@ func TestOverlaySchemaAgreesWithDecode(t *testing.T) {
 	}
 	says(t, goodOverlay, true)
 	for name, edit := range map[string][2]string{
-		"no base":                {"  from:\n    profile: osp-ubuntu\n    version: v1.3.1\n", ""},
-		"a base without version": {"    version: v1.3.1\n", ""},
-		"a range of versions":    {"version: v1.3.1", "version: ~1.3"},
+		"no base":                {"  from:\n    profile: osp-ubuntu\n    version: v1.3.2\n", ""},
+		"a base without version": {"    version: v1.3.2\n", ""},
+		"a range of versions":    {"version: v1.3.2", "version: ~1.3"},
 		"no version":             {"  version: v1.0.0\n", ""},
 		"a bad version":          {"version: v1.0.0", "version: one"},
 		"a bad name":             {"osp-mine", "OSP_mine"},

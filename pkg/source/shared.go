@@ -66,7 +66,7 @@ func (m *sharedMirror) clearCaches() {
 // snapshot reads the files and the history at a commit.
 func (m *sharedMirror) snapshot(ctx context.Context, t target, at revision.Choice) (*Snapshot, error) {
 	objects, head := m.store.CurrentObjects(), at.Head
-	if err := at.CheckTag(ctx, objects); err != nil {
+	if err := at.CheckTagCommit(ctx, objects); err != nil {
 		return nil, err
 	}
 	c, err := objects.Commit(ctx, head)

@@ -132,13 +132,17 @@ machine=$(sed -n "s/^machine='\(.*\)'/\1/p" /opt/bin/supervise.sh)
 machine=${machine:-$(cat /etc/machine-name || hostname)}
 boot=$(cat /proc/sys/kernel/random/boot_id)
 declare -A attempts=([Setup]=0 [Join]=0)
-last='' pause=1
+last='' pause=1 unsent=''
 (umask 077 && mkdir -p $dir && touch $dir/{cause,log,sent})
 if [[ -s /var/log/boot-reports ]]; then # the boot of each report of supervise.sh
   grep -F -x -e "$boot" /var/log/boot-reports >>$dir/sent
   rm -f /var/log/boot-reports
   entry Bootstrap Succeeded 1
-  send first
+  if (($(wc -l <$dir/sent) < 3)); then
+    send first
+  else # there is no room for a report of its own: the next one has it, or the last
+    unsent=yes
+  fi
 fi &>/dev/null
 until : >$dir/cause; BASH_ENV=$0 "$@"; do
   status=$?
@@ -147,7 +151,7 @@ until : >$dir/cause; BASH_ENV=$0 "$@"; do
   failed "$1" "$status" &>/dev/null
   pause=$((pause < 32 ? pause * 2 : 60))
 done
-if succeeded Setup || succeeded Join; then
+if succeeded Setup || succeeded Join || [[ $unsent ]]; then
   succeeded Join
   send last
 fi &>/dev/null

@@ -205,6 +205,9 @@ func (c *cloud) startController(ctx context.Context) error {
 	if c.repo, err = testenv.NewRepository(ctx, gitRoot+"/platform"); err != nil {
 		return err
 	}
+	if err := os.Symlink("work/.git", gitRoot+"/platform/profiles.git"); err != nil {
+		return err
+	}
 	const kubeconfig = "/run/controller.kubeconfig"
 	if err := testenv.Kubeconfig(ctx, c.cluster, kubeconfig, c.cluster.URL, c.cluster.Config.CAData); err != nil {
 		return err
@@ -243,7 +246,7 @@ func (c *cloud) offerProfiles(ctx context.Context) error {
 	return c.client.Create(ctx, &api.ProfileSource{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "profiles"},
 		Spec: api.ProfileSourceSpec{
-			Git:      &api.GitSource{URL: c.git + "/platform/work/.git", Timeout: metav1.Duration{Duration: time.Minute}},
+			Git:      &api.GitSource{URL: c.git + "/platform/profiles.git", Timeout: metav1.Duration{Duration: time.Minute}},
 			Interval: metav1.Duration{Duration: time.Minute}, RetryInterval: metav1.Duration{Duration: 5 * time.Second},
 		},
 	})

@@ -66,6 +66,7 @@ var manipulations = []manipulation{
 		[]difference{{Path: "/etc/systemd/system.control/kubelet.service.d/50-CPUWeight.conf", Reason: "DropIn"}}},
 	{"no manifest", "mv /etc/osm-gitops/manifest /root/kept", "mv /root/kept /etc/osm-gitops/manifest", []difference{{Path: "/etc/osm-gitops/manifest", Reason: "Missing"}}},
 	{"no script", "mv /opt/bin/match.sh /root/kept", "mv /root/kept /opt/bin/match.sh", []difference{{Path: "/opt/bin/match.sh", Reason: "Missing"}}},
+	{"a script that nobody may execute", "chmod 644 /opt/bin/match.sh", "chmod 755 /opt/bin/match.sh", []difference{{Path: "/opt/bin/match.sh", Reason: "Mode"}}},
 	{"mask", "systemctl mask containerd.service", "systemctl unmask containerd.service", []difference{{Path: "unit:containerd.service", Reason: "Masked"}}},
 	{"disable", "systemctl disable kubelet.service", "systemctl enable kubelet.service", []difference{{Path: "unit:kubelet.service", Reason: "Disabled"}}},
 	{"other content", "cp -p /etc/osm-gitops/provenance.json /root/kept; echo mine >/etc/osm-gitops/provenance.json", "mv /root/kept /etc/osm-gitops/provenance.json",

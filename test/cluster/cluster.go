@@ -44,6 +44,9 @@ type Options struct {
 	// SeparateAPIServer runs the API server as a process of its own, so that
 	// KillAPIServer can take it away. It comes back after half a second.
 	SeparateAPIServer bool
+	// DefaultGC lets the heaps grow as those of a production cluster do. Without it they are bounded,
+	// which saves CPU while they are small: one above the bound is collected all the time.
+	DefaultGC bool
 	// Audit writes every request to AuditLog, at level Metadata.
 	Audit bool
 	// Port of the API server; 0 selects a free one. Set it to have the same URL after a second Run
@@ -217,7 +220,10 @@ func start(ctx context.Context, binary, dir string, o Options) (*Cluster, error)
 	// Less CPU for the requests of a package: garbage is collected only when its heap, which is
 	// small, has grown to the limit, and goroutines begin with stacks of the size that handlers need,
 	// instead of growing them in every request.
-	cmd.Env = append(os.Environ(), "GOGC=off", "GOMEMLIMIT=500MiB", "GODEBUG=adaptivestackstart=1")
+	cmd.Env = append(os.Environ(), "GODEBUG=adaptivestackstart=1")
+	if !o.DefaultGC {
+		cmd.Env = append(cmd.Env, "GOGC=off", "GOMEMLIMIT=500MiB")
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	c := &Cluster{Dir: dir, exited: make(chan struct{})}
 	if c.pid, err = spawn(cmd, c.exited); err != nil {

@@ -258,10 +258,10 @@ func fromReference() []act {
 		},
 		{
 			block: "docs/migration.md: osm-gitops import --namespace kube-system --to osps --git --url https://git.example.com/platform/osps.git",
-			then: `url=$(git -C published remote get-url origin); url=${url%/*}/imported.git; git -C osps push --quiet "$url" HEAD:main; ` +
+			then: `url=$(git -C published remote get-url origin); url=${url%/*}/imported.git; git -C osps config "url.$url.insteadOf" https://git.example.com/platform/osps.git; ` +
 				`sed -i "s|https://git.example.com/platform/osps.git|$url|" osps/deploy/profilesource.yaml`,
 		},
-		{block: "docs/migration.md: kubectl apply --server-side -f osps/deploy/profilesource.yaml"},
+		{block: "docs/migration.md: git -C osps push https://git.example.com/platform/osps.git main"},
 		{
 			block: webhooksOfReference,
 			then: `configured shop/web-eu; [[ -z $(kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o name) ]]; ` +
@@ -286,8 +286,8 @@ func inKubeOne() []act {
 	const deployed = `kubectl -n kube-system get deployment operating-system-manager operating-system-manager-webhook -o jsonpath='{.items[*].spec.template.spec.containers[0].image}'`
 	return []act{
 		{
-			block: "docs/migration.md: cp -r deploy/kubeone/operating-system-manager addons/",
-			first: `kubectl apply -f pools/00-namespaces.yaml -f pools/shop-web-eu.yaml; mkdir addons
+			block: "docs/migration.md: mkdir -p addons",
+			first: `kubectl apply -f pools/00-namespaces.yaml -f pools/shop-web-eu.yaml
 echo '{apiVersion: kubeone.k8c.io/v1beta2, kind: KubeOneCluster}' > kubeone.yaml
 kubeone apply --manifest kubeone.yaml; ` + deployed + ` | has kubermatic/operating-system-manager
 cat > kubeone.yaml <<-END

@@ -24,7 +24,7 @@ var clients = []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime", "gi
 // lower layers, packages below its own folder and above, and what peers allows.
 var layers = [][]string{
 	{"pkg/api"},
-	{"pkg/redact", "pkg/runnerlog", "pkg/githost", "pkg/source", "pkg/profile", "pkg/render", "pkg/lineage", "pkg/selection", "pkg/auditlog", "pkg/attestation", "pkg/scaffold", "pkg/schema"},
+	{"pkg/redact", "pkg/phrase", "pkg/runnerlog", "pkg/githost", "pkg/source", "pkg/profile", "pkg/render", "pkg/lineage", "pkg/selection", "pkg/auditlog", "pkg/attestation", "pkg/scaffold", "pkg/schema"},
 	{"pkg/lint", "pkg/impact", "pkg/migrate/importer", "pkg/migrate/takeover"},
 	{"pkg/kubeclient", "pkg/fetcher", "pkg/listen"},
 	{"pkg/inspect", "pkg/migrate/handback", "pkg/reconcile"},

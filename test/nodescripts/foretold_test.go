@@ -19,7 +19,7 @@ func (r *rehearsal) foretold() {
 	key := r.scenario.profile + r.scenario.weaken[0] + r.scenario.weaken[1] + r.input.InputDigest()
 	list, ok := foretelling.Load(key)
 	if !ok {
-		found, err := downloads.RenderAndFind(render.NewEngine(), r.input)
+		found, err := downloads.FindWithPlaceholders(render.NewEngine(), r.input)
 		if err != nil {
 			r.t.Fatal(err)
 		}

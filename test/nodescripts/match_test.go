@@ -145,6 +145,8 @@ func TestMatchFinds(t *testing.T) {
 		{"a folder", func() { r.must(os.Remove(r.path(manifest.Path))); r.must(os.Mkdir(r.path(manifest.Path), 0o755)) }, func() { r.write(manifest.Path, text, 0o644) }, []string{manifest.Path + " Type"}},
 		{"no script", func() { r.must(os.Rename(r.path(matchScript), r.path("/root/kept"))) }, func() { r.must(os.Rename(r.path("/root/kept"), r.path(matchScript))) },
 			[]string{matchScript + " Missing"}},
+		{"a script that nobody may execute", func() { r.must(os.Chmod(r.path(matchScript), 0o644)) }, func() { r.must(os.Chmod(r.path(matchScript), 0o755)) },
+			[]string{matchScript + " Mode"}},
 		{"set-property", func() {
 			r.write("/etc/systemd/system.control/kubelet.service.d/50-CPUQuota.conf", "[Service]\nCPUQuota=5%\n", 0o644)
 		},

@@ -276,8 +276,8 @@ func TestReportsKeepStructuredSecrets(t *testing.T) {
   "tenant": {"id": "` + secrets[3] + `", "zone": "none"}
 }
 `,
-		"a user in a password": "user: canary\npassword: canary" + secrets[4] + "\n",
-		"YAML":                 "password: '" + secrets[0] + "' \nkeys:\n  - " + secrets[2] + "\n  - \"" + secrets[1] + "\"\nmore: [x, \"" + secrets[3] + "\"]\n",
+		"a user in a credential": "user: canary\napplication: canary" + secrets[4] + "\npassword: another\n", // whose key says nothing
+		"YAML":                   "password: '" + secrets[0] + "' \nkeys:\n  - " + secrets[2] + "\n  - \"" + secrets[1] + "\"\nmore: [x, \"" + secrets[3] + "\"]\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			parallel(t)
@@ -306,9 +306,9 @@ func TestReportsKeepStructuredSecrets(t *testing.T) {
 	}
 }
 
-// TestReportsAfterBootstrap: when the bootstrap stage has failed for long, its success and the first
-// failure of both later stages are reported all the same, in six requests of a boot. Reports of an
-// earlier boot do not count.
+// TestReportsAfterBootstrap: when the bootstrap stage has failed for long, the first failure of both
+// later stages is reported all the same, in six requests of a boot, and its success with them or at the
+// end. Reports of an earlier boot do not count.
 func TestReportsAfterBootstrap(t *testing.T) {
 	const other = "00000000-0000-4000-8000-000000000000\n"
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -316,16 +316,37 @@ func TestReportsAfterBootstrap(t *testing.T) {
 		t.Fatal(err)
 	}
 	type outcomes = map[api.BootStage]api.BootOutcome
+	const fails = `#!/bin/bash
+set -e
+echo x >>/root/attempts
+case $(wc -l </root/attempts) in
+1) false ;;
+2) (exit 3) ;;
+3 | 4) [[ -s /none/kubelet-client-current.pem ]] ;;
+5) (exit 4) && [[ kubelet-client-current.pem ]] ;;
+esac
+`
 	for name, c := range map[string]struct {
-		before string
-		want   []outcomes
+		before, script string
+		want           []outcomes
 	}{
-		"in this boot": {strings.Repeat(string(boot), 3), []outcomes{
+		"twice": {strings.Repeat(string(boot), 2), fails, []outcomes{
 			{"Bootstrap": "Succeeded"},
 			{"Bootstrap": "Succeeded", "Setup": "Failing"},
 			{"Bootstrap": "Succeeded", "Setup": "Succeeded", "Join": "Failing"},
+			{"Bootstrap": "Succeeded", "Setup": "Succeeded", "Join": "Succeeded"},
 		}},
-		"in an earlier boot": {strings.Repeat(other, 6), []outcomes{
+		"three times": {strings.Repeat(string(boot), 3), fails, []outcomes{
+			{"Bootstrap": "Succeeded", "Setup": "Failing"},
+			{"Bootstrap": "Succeeded", "Setup": "Succeeded", "Join": "Failing"},
+			{"Bootstrap": "Succeeded", "Setup": "Succeeded", "Join": "Succeeded"},
+		}},
+		"four times": {strings.Repeat(string(boot), 4), fails, []outcomes{
+			{"Bootstrap": "Succeeded", "Setup": "Failing"},
+			{"Bootstrap": "Succeeded", "Setup": "Succeeded", "Join": "Failing"},
+		}},
+		"four times, and nothing else": {strings.Repeat(string(boot), 4), "#!/bin/bash\n", []outcomes{{"Bootstrap": "Succeeded"}}},
+		"in an earlier boot": {strings.Repeat(other, 6), fails, []outcomes{
 			{"Bootstrap": "Succeeded"},
 			{"Bootstrap": "Succeeded", "Setup": "Failing"},
 			{"Bootstrap": "Succeeded", "Setup": "Failing"}, // of another line
@@ -340,16 +361,7 @@ func TestReportsAfterBootstrap(t *testing.T) {
 			r.up()
 			r.onCall = nil
 			r.write("/var/log/boot-reports", c.before, 0o644)
-			r.write("/opt/bin/fails", `#!/bin/bash
-set -e
-echo x >>/root/attempts
-case $(wc -l </root/attempts) in
-1) false ;;
-2) (exit 3) ;;
-3 | 4) [[ -s /none/kubelet-client-current.pem ]] ;;
-5) (exit 4) && [[ kubelet-client-current.pem ]] ;;
-esac
-`, 0o755)
+			r.write("/opt/bin/fails", c.script, 0o755)
 			if got := r.run(nil, "/opt/bin/supervise-setup.sh", "/opt/bin/fails"); got.status != 0 {
 				t.Fatalf("it ends with %d: %s", got.status, got.output)
 			}
@@ -370,27 +382,30 @@ esac
 }
 
 // TestBootstrapReports: a failure of the bootstrap stage is reported at once, after 1, 4 and 10 minutes
-// and when its cause changes, at most four times. If the clock is set, it is not reported more often.
+// and when its cause changes, at most four times. What was before the first failure does not count. If
+// the clock is set, it is not reported more often.
 func TestBootstrapReports(t *testing.T) {
+	const begins, failed = "n=0 pause=1", "SECONDS=0"
 	for name, c := range map[string]struct {
-		elapsed, fails string
-		want           int
+		weaken [2]string
+		fails  string
+		want   int
 	}{
-		"the same cause":      {"0", "false", 1},
-		"after a minute":      {"60", "false", 2},
-		"after four minutes":  {"240", "false", 3},
-		"after ten minutes":   {"600", "false", 4},
-		"the clock is set":    {"2000000", "false", 4},
-		"the clock goes back": {"-2000000", "false", 1},
-		"another line":        {"0", "if ((n == 3)); then\n    false\n  fi\n  false", 3},
-		"another status":      {"0", "(exit $((n % 2 + 1)))", 4},
+		"the same cause":             {[2]string{}, "false", 1},
+		"after a minute":             {[2]string{failed, "SECONDS=60"}, "false", 2},
+		"after four minutes":         {[2]string{failed, "SECONDS=240"}, "false", 3},
+		"after ten minutes":          {[2]string{failed, "SECONDS=600"}, "false", 4},
+		"half an hour in an attempt": {[2]string{begins, begins + " SECONDS=1800"}, "false", 1},
+		"the clock is set":           {[2]string{failed, "SECONDS=2000000"}, "false", 4},
+		"the clock goes back":        {[2]string{failed, "SECONDS=-2000000"}, "false", 1},
+		"another line":               {[2]string{}, "if ((n == 3)); then\n    false\n  fi\n  false", 3},
+		"another status":             {[2]string{}, "(exit $((n % 2 + 1)))", 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			parallel(t)
-			const begins = "n=0 pause=1"
 			r := rehearse(t, scenarios[0].with(func(s *scenario) {
 				reporting(s)
-				s.weaken = [2]string{begins, begins + " SECONDS=" + c.elapsed}
+				s.weaken = c.weaken
 			}))
 			r.up()
 			r.onCall = nil

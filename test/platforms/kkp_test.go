@@ -164,6 +164,7 @@ func TestKKPInAnyOrder(t *testing.T) {
 	for _, says := range []string{
 		"leave it to KKP, which applies its own again: pools are served with it",
 		"KKP runs operating-system-manager in the seed, where this command does not look",
+		"set --user (KKP: operating-system-manager)",
 	} {
 		if !strings.Contains(out, says) {
 			t.Errorf("doctor does not say %q:\n%s%s", says, out, errs)

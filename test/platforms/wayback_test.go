@@ -92,12 +92,15 @@ func takeOver(s *e2e.System, l *e2e.Legacy) {
 
 func handBack(s *e2e.System) {
 	s.T.Helper()
-	s.Eventually("the command", func() error {
-		if status, out, errs := s.Runs("handback", "--kubeconfig", s.Cluster.Kubeconfig, "--namespace", e2e.Namespace); status != 0 {
+	run := func(flags ...string) error {
+		status, out, errs := s.Runs(append([]string{"handback", "--kubeconfig", s.Cluster.Kubeconfig, "--namespace", e2e.Namespace}, flags...)...)
+		if status != 0 {
 			return fmt.Errorf("it ended with %d: %s%s", status, out, errs)
 		}
 		return nil
-	})
+	}
+	s.Eventually("no obstacle", func() error { return run("--dry-run") })
+	s.NoError(run()) // the first run succeeds, although deleted policies are applied for a moment more
 }
 
 // as is a client with the permissions of a user.

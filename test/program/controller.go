@@ -21,13 +21,15 @@ func Controller(ctx context.Context, path string) error {
 		return err
 	}
 	built := filepath.Join(cache, "osm-gitops", "controller")
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w")
-	cgo := "0"
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false")
+	cgo, link := "0", "-s -w"
 	if os.Getenv("OSM_SOAK") == "1" {
 		cgo = "1" // the race detector needs it
 		built += "-race"
-		cmd.Args = append(cmd.Args, "-race")
+		// Static, as without it: the Pods of tests have no libraries.
+		cmd.Args, link = append(cmd.Args, "-race", "-tags=netgo,osusergo"), link+" -linkmode=external -extldflags=-static"
 	}
+	cmd.Args = append(cmd.Args, "-ldflags="+link)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
 	cmd.Args = append(cmd.Args, "-o", filepath.Join(built, "osm-gitops"), "./cmd/osm-gitops")
 	cmd.Dir = root

@@ -51,7 +51,7 @@ func (w *examination) examineMachineControllerCRDs(ctx context.Context) {
 	before := len(w.Findings)
 	w.examineMachineKinds(ctx)
 	if len(w.Findings) == before {
-		w.addFinding(Finding{Check: checkKinds, Level: OK, Found: fmt.Sprintf("%d kinds of machine-controller exist", len(foreignKinds))})
+		w.report(OK, checkKinds, nil, fmt.Sprintf("%d kinds of machine-controller exist", len(foreignKinds)), "")
 	}
 }
 
@@ -69,14 +69,12 @@ func (w *examination) examinePredecessorObjects(ctx context.Context) {
 		return
 	}
 	for _, s := range found {
-		w.addFinding(Finding{
-			Check: checkPredecessor, Level: Problem, Found: fmt.Sprintf("Deployment %s/%s is operating-system-manager (%s)", w.Namespace, s.Name, s.Image),
-			Remedy: "follow docs/migration.md, which installs osm-gitops beside it and then takes over",
-		})
+		w.report(Problem, checkPredecessor, nil, fmt.Sprintf("Deployment %s/%s is operating-system-manager (%s)", w.Namespace, s.Name, s.Image),
+			"follow docs/migration.md, which installs osm-gitops beside it and then takes over")
 	}
-	names, err := deploy.CRDs()
+	kinds, err := projectCRDs()
 	if err != nil {
-		w.addFinding(Finding{Check: checkPredecessor, Level: Unknown, Found: err.Error()})
+		w.report(Unknown, checkPredecessor, nil, err.Error(), "")
 		return
 	}
 	var others []string
@@ -85,12 +83,10 @@ func (w *examination) examinePredecessorObjects(ctx context.Context) {
 	if err == nil && exists && namespace.Annotations[releaseName] == "" {
 		others = append(others, "Namespace "+namespace.Name)
 	}
-	for _, file := range names {
-		name, _, _ := strings.Cut(file[strings.LastIndex(file, "/")+1:], ".yaml")
-		group, plural, _ := strings.Cut(name, "_")
+	for _, kind := range kinds {
 		crd := kubeclient.Metadata(crdKind)
 		if err == nil {
-			exists, err = kubeclient.Find(ctx, w.Management.Client, types.NamespacedName{Name: plural + "." + group}, crd)
+			exists, err = kubeclient.Find(ctx, w.Management.Client, types.NamespacedName{Name: kind.GetName()}, crd)
 		}
 		if err == nil && exists && crd.Annotations[releaseName] == "" {
 			others = append(others, "CustomResourceDefinition "+crd.Name)
@@ -100,12 +96,10 @@ func (w *examination) examinePredecessorObjects(ctx context.Context) {
 	case err != nil:
 		w.addUnreadable(checkPredecessor, w.Management, "Namespaces and CustomResourceDefinitions", err)
 	case len(others) > 0:
-		w.addFinding(Finding{
-			Check: checkPredecessor, Level: Warning, Found: "Helm did not install " + joinSome(others) + ": helm install fails on them",
-			Remedy: "add --take-ownership to helm install, unless another tool restores them; if osm-gitops is installed, run osm-gitops doctor without --pre",
-		})
+		w.report(Warning, checkPredecessor, nil, "Helm did not install "+joinSome(others)+": helm install fails on them",
+			"add --take-ownership to helm install, unless another tool restores them; if osm-gitops is installed, run osm-gitops doctor without --pre")
 	case len(found) == 0:
-		w.addFinding(Finding{Check: checkPredecessor, Level: OK, Found: "operating-system-manager is not installed in " + w.Namespace})
+		w.report(OK, checkPredecessor, nil, "operating-system-manager is not installed in "+w.Namespace, "")
 	}
 }
 
@@ -122,7 +116,7 @@ func (w webhookChecks) examinePredecessorWebhooks(ctx context.Context) {
 		}
 	}
 	if len(w.Findings) == before {
-		w.addFinding(Finding{Check: checkWebhooks, Level: OK, Found: "no webhook of operating-system-manager blocks MachineDeployments"})
+		w.report(OK, checkWebhooks, nil, "no webhook of operating-system-manager blocks MachineDeployments", "")
 	}
 }
 
@@ -133,19 +127,17 @@ func (w *examination) examineInstallerPermissions(ctx context.Context) {
 		err = reviewAccess(ctx, w.Management, "", true, needs)
 	}
 	if err != nil {
-		w.addFinding(Finding{Check: checkRights, Level: Unknown, Found: fmt.Sprintf("your permissions cannot be checked: %v", err)})
+		w.report(Unknown, checkRights, nil, fmt.Sprintf("your permissions cannot be checked: %v", err), "")
 		return
 	}
 	lacks, verbs := missingPermissions(needs)
 	for _, n := range lacks[:min(len(lacks), maxListed)] {
-		w.addFinding(Finding{
-			Check: checkRights, Level: Problem, Found: fmt.Sprintf("you cannot %s %s, which the installation needs, or grants to the controller", strings.Join(verbs[n.resourceDescription()], ", "), n.resourceDescription()),
-			Remedy: "install as a user with this permission, such as a cluster admin",
-		})
+		w.report(Problem, checkRights, nil, fmt.Sprintf("you cannot %s %s, which the installation needs, or grants to the controller", strings.Join(verbs[n.resourceDescription()], ", "), n.resourceDescription()),
+			"install as a user with this permission, such as a cluster admin")
 	}
 	w.addRemaining(checkRights, Problem, len(lacks), "permissions are missing")
 	if len(lacks) == 0 {
-		w.addFinding(Finding{Check: checkRights, Level: OK, Found: fmt.Sprintf("you have all %d permissions that the installation needs", len(needs))})
+		w.report(OK, checkRights, nil, fmt.Sprintf("you have all %d permissions that the installation needs", len(needs)), "")
 	}
 }
 

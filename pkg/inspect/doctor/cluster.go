@@ -96,14 +96,12 @@ func (w *examination) examineReachability(ctx context.Context) bool {
 	all := true
 	for _, c := range w.clusters() {
 		if err := c.probeAPIServer(ctx, w.Clock); err != nil {
-			w.addFinding(Finding{
-				Check: "api-server", Level: Problem, Cluster: w.clusterLabel(c), Found: "the API server does not answer: " + err.Error(),
-				Remedy: "check address and credentials of the kubeconfig, and the API server itself; all other checks need it",
-			})
+			w.report(Problem, "api-server", c, "the API server does not answer: "+err.Error(),
+				"check address and credentials of the kubeconfig, and the API server itself; all other checks need it")
 			all = false
 			continue
 		}
-		w.addFinding(Finding{Check: "api-server", Level: OK, Cluster: w.clusterLabel(c), Found: "the API server answers"})
+		w.report(OK, "api-server", c, "the API server answers", "")
 	}
 	return all
 }
@@ -118,10 +116,8 @@ const maxSkew = 30 * time.Second
 func (w *examination) examineClocks() {
 	if w.hasWorkerCluster() {
 		if d := (w.Worker.seen.skew - w.Management.seen.skew).Abs(); d > maxSkew {
-			w.addFinding(Finding{
-				Check: "clocks", Level: Problem, Found: fmt.Sprintf("the clocks of both API servers differ by %s", d),
-				Remedy: "set the clocks of the control planes by NTP: tokens and certificates expire early or are not valid yet",
-			})
+			w.report(Problem, "clocks", nil, fmt.Sprintf("the clocks of both API servers differ by %s", d),
+				"set the clocks of the control planes by NTP: tokens and certificates expire early or are not valid yet")
 			return
 		}
 	}
@@ -131,13 +127,10 @@ func (w *examination) examineClocks() {
 			if c.seen.skew < 0 {
 				side = "behind"
 			}
-			w.addFinding(Finding{
-				Check: "clocks", Level: Warning, Cluster: w.clusterLabel(c),
-				Found:  fmt.Sprintf("the clock of the API server is %s %s that of this machine", c.seen.skew.Abs(), side),
-				Remedy: "set this machine's clock by NTP, and if that is right, that of the control plane: tokens and certificates expire early or are not valid yet",
-			})
+			w.report(Warning, "clocks", c, fmt.Sprintf("the clock of the API server is %s %s that of this machine", c.seen.skew.Abs(), side),
+				"set this machine's clock by NTP, and if that is right, that of the control plane: tokens and certificates expire early or are not valid yet")
 			return
 		}
 	}
-	w.addFinding(Finding{Check: "clocks", Level: OK, Found: fmt.Sprintf("the clocks of the API server and of this machine differ by less than %s", maxSkew)})
+	w.report(OK, "clocks", nil, fmt.Sprintf("the clocks of the API server and of this machine differ by less than %s", maxSkew), "")
 }

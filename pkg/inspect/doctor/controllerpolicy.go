@@ -60,10 +60,10 @@ func (w policyChecks) examineControllerPolicyIn(ctx context.Context, c *Cluster)
 	}
 	wanted, err := deploy.Objects(file)
 	if err != nil {
-		w.addFinding(Finding{Check: checkControllerPolicy, Level: Unknown, Found: err.Error()})
+		w.report(Unknown, checkControllerPolicy, nil, err.Error(), "")
 		return
 	}
-	f := Finding{Check: checkControllerPolicy, Level: Problem, Cluster: w.clusterLabel(c), Remedy: "kubectl apply --server-side -f deploy/" + file}
+	remedy := "kubectl apply --server-side -f deploy/" + file
 	want := wanted[slices.IndexFunc(wanted, func(o *unstructured.Unstructured) bool {
 		return o.GetKind() == policyKind && o.GetName() == controllerPolicyName
 	})]
@@ -71,7 +71,7 @@ func (w policyChecks) examineControllerPolicyIn(ctx context.Context, c *Cluster)
 	shipped, _ := condition[0].(map[string]any)["expression"].(string)
 	names := usernameCondition(user)
 	if names != shipped {
-		f.Remedy = fmt.Sprintf("name %s in matchConditions of deploy/%s and apply it, or upgrade the chart's release; if the controller is another user, set %s", user, file, w.userFlag(c))
+		remedy = fmt.Sprintf("name %s in matchConditions of deploy/%s and apply it, or upgrade the chart's release; if the controller is another user, set %s", user, file, w.userFlag(c))
 	}
 
 	var others []string
@@ -87,30 +87,27 @@ func (w policyChecks) examineControllerPolicyIn(ctx context.Context, c *Cluster)
 		}
 	}
 	if have == nil {
-		f.Found = fmt.Sprintf("%s %s not found: the permissions of %s are not limited, and anyone with its token can become a cluster admin", policyKind, want.GetName(), user)
+		text := fmt.Sprintf("%s %s not found: the permissions of %s are not limited, and anyone with its token can become a cluster admin", policyKind, want.GetName(), user)
 		if len(others) > 0 {
-			f.Found = fmt.Sprintf("%s %s is about another user than %s, whose permissions are not limited: anyone with its token can become a cluster admin", policyKind, joinSome(others), user)
+			text = fmt.Sprintf("%s %s is about another user than %s, whose permissions are not limited: anyone with its token can become a cluster admin", policyKind, joinSome(others), user)
 		}
-		w.addFinding(f)
+		w.report(Problem, checkControllerPolicy, c, text, remedy)
 		return
 	}
 	if !slices.ContainsFunc(bindings.Items, func(b admissionregistrationv1.ValidatingAdmissionPolicyBinding) bool {
 		return enforcesPolicy(&b, have.Name)
 	}) {
-		f.Found = fmt.Sprintf("no %s enforces %s %s everywhere: without it the policy has no effect, and anyone with the token of %s can become a cluster admin", bindingKind, policyKind, have.Name, user)
-		w.addFinding(f)
+		w.report(Problem, checkControllerPolicy, c, fmt.Sprintf("no %s enforces %s %s everywhere: without it the policy has no effect, and anyone with the token of %s can become a cluster admin", bindingKind, policyKind, have.Name, user), remedy)
 		return
 	}
 	_ = unstructured.SetNestedField(condition[0].(map[string]any), names, "expression")
 	_ = unstructured.SetNestedSlice(want.Object, condition, "spec", "matchConditions")
 	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&have.Spec)
 	if err != nil || !containsDocument(spec, want.Object["spec"]) {
-		f.Found = fmt.Sprintf("%s %s, which limits the permissions of the controller, differs from the one of this release", policyKind, have.Name)
-		w.addFinding(f)
+		w.report(Problem, checkControllerPolicy, c, fmt.Sprintf("%s %s, which limits the permissions of the controller, differs from the one of this release", policyKind, have.Name), remedy)
 		return
 	}
-	f.Level, f.Found, f.Remedy = OK, fmt.Sprintf("%s %s of this release limits what %s can write", policyKind, have.Name, user), ""
-	w.addFinding(f)
+	w.report(OK, checkControllerPolicy, c, fmt.Sprintf("%s %s of this release limits what %s can write", policyKind, have.Name, user), "")
 }
 
 // enforcesPolicy reports whether a binding enforces a policy for everything that the policy matches.

@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
+	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
@@ -50,11 +51,6 @@ type Report struct {
 	Unknown  int `json:"unknown"`
 }
 
-// Fetcher reads a repository; source.Mirrors implements it.
-type Fetcher interface {
-	Fetch(ctx context.Context, r source.Remote) (*source.Snapshot, error)
-}
-
 // Doctor examines an installation. Set its fields once.
 type Doctor struct {
 	// Management has profiles, their sources and configurations; Worker has pools, their
@@ -69,7 +65,7 @@ type Doctor struct {
 	// the worker cluster.
 	LeaseName, WorkerLeaseName string
 	// Git reads repositories from this machine; nil disables that check.
-	Git Fetcher
+	Git *source.Mirrors
 	// Clock is this machine's clock.
 	Clock func() time.Time
 }
@@ -132,9 +128,15 @@ func (w *examination) addFinding(f Finding) {
 	w.Findings = append(w.Findings, f)
 }
 
+// report adds a finding about a cluster, or about none in particular if c is nil. The remedy is empty if
+// nothing is necessary.
+func (w *examination) report(level Level, check string, c *Cluster, found, remedy string) {
+	w.addFinding(Finding{Check: check, Level: level, Cluster: w.clusterLabel(c), Found: found, Remedy: remedy})
+}
+
 // clusterLabel names the cluster of a finding, if there are two.
 func (w *examination) clusterLabel(c *Cluster) string {
-	if !w.hasWorkerCluster() {
+	if c == nil || !w.hasWorkerCluster() {
 		return ""
 	}
 	return c.Name
@@ -160,25 +162,12 @@ const maxListed = 20
 // addRemaining summarizes findings above the limit.
 func (w *examination) addRemaining(check string, level Level, count int, what string) {
 	if count > maxListed {
-		w.addFinding(Finding{Check: check, Level: level, Found: fmt.Sprintf("%d more %s", count-maxListed, what), Remedy: "fix those above first"})
+		w.report(level, check, nil, fmt.Sprintf("%d more %s", count-maxListed, what), "fix those above first")
 	}
 }
 
 // joinSome joins names up to a limit.
-func joinSome(names []string) string {
-	const limit = 5
-	out := ""
-	for i, n := range names {
-		switch {
-		case i == limit:
-			return fmt.Sprintf("%s and %d more", out, len(names)-limit)
-		case i > 0:
-			out += ", "
-		}
-		out += n
-	}
-	return out
-}
+func joinSome(names []string) string { return phrase.First(names, 5) }
 
 // plural formats a count.
 func plural(n int, one, many string) string {

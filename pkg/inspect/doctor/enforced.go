@@ -56,9 +56,7 @@ func (w policyChecks) examineEnforcement(ctx context.Context, c *Cluster, parame
 	if err := c.Client.Create(ctx, me); err != nil || trustsUser(parameters, me.Status.UserInfo.Username, me.Status.UserInfo.Groups) {
 		return false
 	}
-	w.addFinding(Finding{
-		Check: checkPolicies, Level: Problem, Cluster: w.clusterLabel(c), Found: fmt.Sprintf("the policies are installed, but the API server does not enforce them for %s: they may have been deleted before, and it reads no ConfigMap for policies that were installed again", me.Status.UserInfo.Username),
-		Remedy: "restart the API server, each replica of it; see docs/admission.md, Taking policies away",
-	})
+	w.report(Problem, checkPolicies, c, fmt.Sprintf("the policies are installed, but the API server does not enforce them for %s: they may have been deleted before, and it reads no ConfigMap for policies that were installed again", me.Status.UserInfo.Username),
+		"restart the API server, each replica of it; see docs/admission.md, Taking policies away")
 	return false
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -35,29 +35,34 @@ var nodeKinds = []string{"nodeprovenances.gitops.k8c.io", "bootreports.gitops.k8
 // examineAllKinds checks every CustomResourceDefinition, and whether ours match this release.
 func (w *examination) examineAllKinds(ctx context.Context) {
 	before := len(w.Findings)
-	files, err := deploy.CRDs()
+	kinds, err := projectCRDs()
 	if err != nil {
-		w.addFinding(Finding{Check: checkKinds, Level: Unknown, Found: err.Error()})
+		w.report(Unknown, checkKinds, nil, err.Error(), "")
 		return
 	}
-	for _, file := range files {
-		objects, err := deploy.Objects(file)
-		if err != nil {
-			w.addFinding(Finding{Check: checkKinds, Level: Unknown, Found: err.Error()})
-			return
+	for _, want := range kinds {
+		in := w.Management
+		if slices.Contains(nodeKinds, want.GetName()) {
+			in = w.Worker
 		}
-		for _, want := range objects {
-			in := w.Management
-			if slices.Contains(nodeKinds, want.GetName()) {
-				in = w.Worker
-			}
-			w.compareProjectCRD(ctx, in, want)
-		}
+		w.compareProjectCRD(ctx, in, want)
 	}
 	w.examineMachineKinds(ctx)
 	if len(w.Findings) == before {
-		w.addFinding(Finding{Check: checkKinds, Level: OK, Found: fmt.Sprintf("%d kinds of this release exist, and %d of machine-controller", len(files), len(foreignKinds))})
+		w.report(OK, checkKinds, nil, fmt.Sprintf("%d kinds of this release exist, and %d of machine-controller", len(kinds), len(foreignKinds)), "")
 	}
+}
+
+// projectCRDs are the CustomResourceDefinitions of this release.
+func projectCRDs() ([]*unstructured.Unstructured, error) {
+	files, err := deploy.CRDs()
+	var out []*unstructured.Unstructured
+	for i := 0; i < len(files) && err == nil; i++ {
+		var objects []*unstructured.Unstructured
+		objects, err = deploy.Objects(files[i])
+		out = append(out, objects...)
+	}
+	return out, err
 }
 
 // examineMachineKinds checks the kinds of machine-controller.
@@ -116,39 +121,30 @@ func isWrittenBy(o *unstructured.Unstructured, manager string) bool {
 // addSeedNotExaminedNote says what the user cluster does not show: KKP's Deployments are in the seed, and the
 // Pods of both programs have the same names there, so that the holder of the lease does not tell.
 func (w *examination) addSeedNotExaminedNote(in *Cluster) {
-	w.addFinding(Finding{
-		Check: checkLease, Level: Note, Cluster: w.clusterLabel(in),
-		Found:  fmt.Sprintf("KKP runs operating-system-manager in the seed, where this command does not look: whether its image is that of osm-gitops, or takes Lease %s, cannot be seen here", w.LeaseName),
-		Remedy: "in the seed, in the namespace of this user cluster: kubectl get deployment operating-system-manager -o jsonpath='{.spec.template.spec.containers[*].image}'",
-	})
+	w.report(Note, checkLease, in, fmt.Sprintf("KKP runs operating-system-manager in the seed, where this command does not look: whether its image is that of osm-gitops, or takes Lease %s, cannot be seen here", w.LeaseName),
+		"in the seed, in the namespace of this user cluster: kubectl get deployment operating-system-manager -o jsonpath='{.spec.template.spec.containers[*].image}'")
 }
 
 // DescribeDifferingOSMKinds describes the CustomResourceDefinitions of operating-system-manager that differ from
 // those of this release, and who wrote them. The description contains no time: KKP and KubeOne
 // write them again and again.
 func DescribeDifferingOSMKinds(ctx context.Context, from client.Reader) ([]string, error) {
-	files, err := deploy.CRDs()
+	kinds, err := projectCRDs()
 	if err != nil {
 		return nil, err
 	}
 	var out []string
-	for _, file := range files {
-		objects, err := deploy.Objects(file)
-		if err != nil {
-			return nil, err
+	for _, want := range kinds {
+		if !strings.HasSuffix(want.GetName(), "."+osm.GroupVersion.Group) {
+			continue
 		}
-		for _, want := range objects {
-			if !strings.HasSuffix(want.GetName(), "."+osm.GroupVersion.Group) {
-				continue
-			}
-			have := &unstructured.Unstructured{}
-			have.SetGroupVersionKind(crdKind)
-			if err := from.Get(ctx, types.NamespacedName{Name: want.GetName()}, have); err != nil {
-				return nil, fmt.Errorf("reading CustomResourceDefinition %s: %w", want.GetName(), err)
-			}
-			if at := firstCRDDifferencePath(want, have); at != "" {
-				out = append(out, fmt.Sprintf("CustomResourceDefinition %s differs from the one of this release at %s%s", want.GetName(), at, formatFieldManagers(have, false)))
-			}
+		have := &unstructured.Unstructured{}
+		have.SetGroupVersionKind(crdKind)
+		if err := from.Get(ctx, types.NamespacedName{Name: want.GetName()}, have); err != nil {
+			return nil, fmt.Errorf("reading CustomResourceDefinition %s: %w", want.GetName(), err)
+		}
+		if at := firstCRDDifferencePath(want, have); at != "" {
+			out = append(out, fmt.Sprintf("CustomResourceDefinition %s differs from the one of this release at %s%s", want.GetName(), at, formatFieldManagers(have, false)))
 		}
 	}
 	return out, nil
@@ -157,7 +153,7 @@ func DescribeDifferingOSMKinds(ctx context.Context, from client.Reader) ([]strin
 func firstCRDDifferencePath(want, have *unstructured.Unstructured) string {
 	wanted, _, _ := unstructured.NestedSlice(want.Object, "spec", "versions")
 	found, _, _ := unstructured.NestedSlice(have.Object, "spec", "versions")
-	return firstDifferencePath(wanted, found, "spec.versions")
+	return firstDifferencePath(wanted, found, "spec.versions", func(string, bool) bool { return false })
 }
 
 // formatFieldManagers lists the field managers that wrote the versions of a CustomResourceDefinition,
@@ -192,7 +188,7 @@ func (w *examination) getCRD(ctx context.Context, in *Cluster, name, do string) 
 	err := in.Client.Get(ctx, types.NamespacedName{Name: name}, have)
 	switch {
 	case apierrors.IsNotFound(err):
-		w.addFinding(Finding{Check: checkKinds, Level: Problem, Cluster: w.clusterLabel(in), Found: fmt.Sprintf("CustomResourceDefinition %s does not exist", name), Remedy: do})
+		w.report(Problem, checkKinds, in, fmt.Sprintf("CustomResourceDefinition %s does not exist", name), do)
 		return nil
 	case err != nil:
 		w.addUnreadable(checkKinds, in, "CustomResourceDefinition "+name, err)
@@ -215,40 +211,32 @@ func (w *examination) examineEstablished(in *Cluster, crd *unstructured.Unstruct
 			why = fmt.Sprint(c["message"])
 		}
 	}
-	w.addFinding(Finding{
-		Check: checkKinds, Level: Problem, Cluster: w.clusterLabel(in), Found: fmt.Sprintf("CustomResourceDefinition %s is not served: %s", crd.GetName(), why),
-		Remedy: "kubectl describe crd " + crd.GetName(),
-	})
+	w.report(Problem, checkKinds, in, fmt.Sprintf("CustomResourceDefinition %s is not served: %s", crd.GetName(), why),
+		"kubectl describe crd "+crd.GetName())
 	return false
 }
 
-// firstDifferencePath returns the path of the first difference between two documents; "" for none.
-func firstDifferencePath(want, have any, path string) string {
+// firstDifferencePath returns the path of the first difference between two documents, except for the keys
+// that isIgnored accepts, which learns whether the key is wanted; "" for none. Lists must have equal length.
+func firstDifferencePath(want, have any, path string, isIgnored func(key string, wanted bool) bool) string {
 	switch want := want.(type) {
 	case map[string]any:
 		found, ok := have.(map[string]any)
 		if !ok {
 			return path
 		}
-		keys := map[string]bool{}
-		for k := range want {
-			keys[k] = true
-		}
-		for k := range found {
-			keys[k] = true
-		}
-		sorted := make([]string, 0, len(keys))
-		for k := range keys {
-			sorted = append(sorted, k)
-		}
-		sort.Strings(sorted)
-		for _, k := range sorted {
+		all := maps.Clone(want)
+		maps.Copy(all, found)
+		for _, k := range slices.Sorted(maps.Keys(all)) {
 			a, inWant := want[k]
 			b, inHave := found[k]
+			if isIgnored(k, inWant) {
+				continue
+			}
 			if inWant != inHave {
 				return path + "." + k
 			}
-			if at := firstDifferencePath(a, b, path+"."+k); at != "" {
+			if at := firstDifferencePath(a, b, path+"."+k, isIgnored); at != "" {
 				return at
 			}
 		}
@@ -259,7 +247,7 @@ func firstDifferencePath(want, have any, path string) string {
 			return path
 		}
 		for i := range want {
-			if at := firstDifferencePath(want[i], found[i], fmt.Sprintf("%s[%d]", path, i)); at != "" {
+			if at := firstDifferencePath(want[i], found[i], fmt.Sprintf("%s[%d]", path, i), isIgnored); at != "" {
 				return at
 			}
 		}
@@ -280,31 +268,7 @@ func toFloat(v any) any {
 }
 
 // containsDocument reports whether a document has everything that another has, since the API server
-// adds defaults. Lists must have equal length.
+// adds defaults.
 func containsDocument(have, want any, without ...string) bool {
-	switch want := want.(type) {
-	case map[string]any:
-		found, ok := have.(map[string]any)
-		if !ok {
-			return false
-		}
-		for k, v := range want {
-			if !slices.Contains(without, k) && !containsDocument(found[k], v, without...) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		found, ok := have.([]any)
-		if !ok || len(want) != len(found) {
-			return false
-		}
-		for i := range want {
-			if !containsDocument(found[i], want[i], without...) {
-				return false
-			}
-		}
-		return true
-	}
-	return reflect.DeepEqual(toFloat(want), toFloat(have))
+	return firstDifferencePath(want, have, "document", func(key string, wanted bool) bool { return !wanted || slices.Contains(without, key) }) == ""
 }

@@ -63,11 +63,9 @@ func (w *examination) examineNamespaceConflict(ctx context.Context) {
 	case err != nil:
 		w.addUnreadable(checkNamespace, w.Management, "the Deployment, Lease and profiles of operating-system-manager in "+metav1.NamespaceSystem, err)
 	case len(left) > 0:
-		w.addFinding(Finding{
-			Check: checkNamespace, Level: Problem, Remedy: StayInSystemRemedy,
-			Found: fmt.Sprintf("the controller should run in namespace %s, but %s has %s: the two controllers would not wait for each other", w.Namespace, metav1.NamespaceSystem, strings.Join(left, ", ")),
-		})
+		w.report(Problem, checkNamespace, nil, fmt.Sprintf("the controller should run in namespace %s, but %s has %s: the two controllers would not wait for each other", w.Namespace, metav1.NamespaceSystem, strings.Join(left, ", ")),
+			StayInSystemRemedy)
 	default:
-		w.addFinding(Finding{Check: checkNamespace, Level: OK, Found: "no other controller is installed in " + metav1.NamespaceSystem})
+		w.report(OK, checkNamespace, nil, "no other controller is installed in "+metav1.NamespaceSystem, "")
 	}
 }

@@ -32,7 +32,7 @@ type policyChecks struct{ *examination }
 func (w policyChecks) examinePolicies(ctx context.Context) {
 	wanted, err := deploy.Objects(policiesFile)
 	if err != nil {
-		w.addFinding(Finding{Check: checkPolicies, Level: Unknown, Found: err.Error()})
+		w.report(Unknown, checkPolicies, nil, err.Error(), "")
 		return
 	}
 	before, installed, tried := len(w.Findings), 0, true
@@ -44,10 +44,8 @@ func (w policyChecks) examinePolicies(ctx context.Context) {
 	switch {
 	case len(w.Findings) > before:
 	case installed == 0:
-		w.addFinding(Finding{
-			Check: checkPolicies, Level: Note, Found: "the policies of deploy/" + policiesFile + " are not installed: anyone with permission to write profiles and configurations can claim that they come from Git",
-			Remedy: "kubectl apply --server-side -f deploy/" + policiesFile + ", see docs/admission.md",
-		})
+		w.report(Note, checkPolicies, nil, "the policies of deploy/"+policiesFile+" are not installed: anyone with permission to write profiles and configurations can claim that they come from Git",
+			"kubectl apply --server-side -f deploy/"+policiesFile+", see docs/admission.md")
 	default:
 		f := Finding{Check: checkPolicies, Level: OK, Found: plural(installed, "policy is", "policies are") + " installed, bound, and of this release"}
 		if tried {
@@ -81,20 +79,16 @@ func (w policyChecks) examinePoliciesIn(ctx context.Context, c *Cluster, wanted 
 		}
 		// The parameters can be in another namespace.
 		if !containsDocument(have.Object["spec"], want.Object["spec"], "namespace") {
-			w.addFinding(Finding{
-				Check: checkPolicies, Level: Warning, Cluster: w.clusterLabel(c), Found: fmt.Sprintf("%s %s differs from the one of this release", want.GetKind(), want.GetName()),
-				Remedy: "kubectl apply --server-side -f deploy/" + policiesFile,
-			})
+			w.report(Warning, checkPolicies, c, fmt.Sprintf("%s %s differs from the one of this release", want.GetKind(), want.GetName()),
+				"kubectl apply --server-side -f deploy/"+policiesFile)
 		}
 	}
 	if installed == 0 {
 		return 0, false
 	}
 	if len(missing) > 0 {
-		w.addFinding(Finding{
-			Check: checkPolicies, Level: Problem, Cluster: w.clusterLabel(c), Found: joinSome(missing) + " of deploy/" + policiesFile + " not found: a policy without its binding has no effect",
-			Remedy: "kubectl apply --server-side -f deploy/" + policiesFile,
-		})
+		w.report(Problem, checkPolicies, c, joinSome(missing)+" of deploy/"+policiesFile+" not found: a policy without its binding has no effect",
+			"kubectl apply --server-side -f deploy/"+policiesFile)
 	}
 	parameters := w.examinePolicyParameters(ctx, c)
 	return installed, parameters != nil && len(missing) == 0 && w.examineEnforcement(ctx, c, parameters)

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
 )
 
 const checkPools = "pools"
@@ -58,20 +60,16 @@ func (w *examination) examinePools(ctx context.Context) {
 		if found.needsEvent {
 			found.text += w.lastWarning(ctx, md)
 		}
-		w.addFinding(Finding{
-			Check: checkPools, Level: Problem, Cluster: w.clusterLabel(w.Worker), Found: fmt.Sprintf("MachineDeployment %s/%s %s", md.Namespace, md.Name, found.text),
-			Remedy: fmt.Sprintf("fix what it names; kubectl -n %s describe machinedeployment %s shows all of its events", md.Namespace, md.Name),
-		})
+		w.report(Problem, checkPools, w.Worker, fmt.Sprintf("MachineDeployment %s/%s %s", md.Namespace, md.Name, found.text),
+			fmt.Sprintf("fix what it names; kubectl -n %s describe machinedeployment %s shows all of its events", md.Namespace, md.Name))
 	}
 	w.addRemaining(checkPools, Problem, stuck, "pools do not have what they request")
 	if len(frozen) > 0 {
-		w.addFinding(Finding{
-			Check: checkPools, Level: Note, Cluster: w.clusterLabel(w.Worker), Found: "the configuration is frozen for " + joinSome(frozen),
-			Remedy: "remove the annotation " + api.AnnotationSuspend + " to follow the profile again",
-		})
+		w.report(Note, checkPools, w.Worker, "the configuration is frozen for "+joinSome(frozen),
+			"remove the annotation "+api.AnnotationSuspend+" to follow the profile again")
 	}
 	if stuck == 0 {
-		w.addFinding(Finding{Check: checkPools, Level: OK, Cluster: w.clusterLabel(w.Worker), Found: describeServedPools(len(s.pools))})
+		w.report(OK, checkPools, w.Worker, describeServedPools(len(s.pools)), "")
 	}
 }
 
@@ -113,6 +111,8 @@ func (w *examination) diagnosePool(s *inventory, md *cluster.MachineDeployment) 
 	switch {
 	case osc == nil:
 		return diagnosis{text: "has no configuration: ", needsEvent: true}
+	case takeover.IsCreatedByOSM(osc):
+		return diagnosis{text: fmt.Sprintf("has the configuration of operating-system-manager, OperatingSystemConfig %s/%s: the controller takes it over", osc.Namespace, osc.Name)}
 	case osc.Annotations[api.AnnotationPool] != key.String():
 		return diagnosis{text: fmt.Sprintf("has no configuration: OperatingSystemConfig %s/%s belongs to another pool, %q", osc.Namespace, osc.Name, osc.Annotations[api.AnnotationPool])}
 	}
@@ -139,31 +139,20 @@ func (w *examination) lastWarning(ctx context.Context, md *cluster.MachineDeploy
 	if err != nil {
 		return "its events cannot be read: " + err.Error()
 	}
-	var last *corev1.Event
-	for i := range events.Items {
-		e := &events.Items[i]
-		if e.InvolvedObject.UID == md.UID && (last == nil || lastSeen(e).After(lastSeen(last))) {
-			last = e
-		}
-	}
-	if last == nil {
+	own := slices.DeleteFunc(events.Items, func(e corev1.Event) bool { return e.InvolvedObject.UID != md.UID })
+	if len(own) == 0 {
 		return "no event gives the reason: see the check lease, and the controller's log"
 	}
+	last := slices.MaxFunc(own, func(a, b corev1.Event) int { return lastSeen(&a).Compare(lastSeen(&b)) })
 	return last.Reason + ": " + last.Message
 }
 
 // lastSeen returns the last occurrence of an event, which the older and the newer API group
 // store in different fields.
 func lastSeen(e *corev1.Event) time.Time {
-	t := e.CreationTimestamp.Time
-	times := []time.Time{e.LastTimestamp.Time, e.EventTime.Time}
+	times := []time.Time{e.CreationTimestamp.Time, e.LastTimestamp.Time, e.EventTime.Time}
 	if e.Series != nil {
 		times = append(times, e.Series.LastObservedTime.Time)
 	}
-	for _, other := range times {
-		if other.After(t) {
-			t = other
-		}
-	}
-	return t
+	return slices.MaxFunc(times, time.Time.Compare)
 }

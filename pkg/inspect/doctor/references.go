@@ -43,18 +43,12 @@ func (w *examination) examineForeignReferences(ctx context.Context) {
 	const remedy = "%s; or copy them into the namespaces of these pools, name those there, and leave the flag out: a user who can write a MachineDeployment in any namespace can read the listed objects. " +
 		"With --external-cloud-provider none of these are read"
 	if len(served.pools) > 0 {
-		w.addFinding(Finding{
-			Check: checkReferences, Level: Note, Cluster: w.clusterLabel(w.Worker),
-			Found:  plural(len(served.pools), "served pool refers", "served pools refer") + " to objects in other namespaces: " + joinSome(served.pools),
-			Remedy: fmt.Sprintf("keep "+remedy, served.allowFlag()),
-		})
+		w.report(Note, checkReferences, w.Worker, plural(len(served.pools), "served pool refers", "served pools refer")+" to objects in other namespaces: "+joinSome(served.pools),
+			fmt.Sprintf("keep "+remedy, served.allowFlag()))
 	}
 	if len(rejected.pools) > 0 {
-		w.addFinding(Finding{
-			Check: checkReferences, Level: Problem, Cluster: w.clusterLabel(w.Worker),
-			Found:  plural(len(rejected.pools), "pool refers", "pools refer") + " to objects in other namespaces, and do not have what they request: " + joinSome(rejected.pools),
-			Remedy: fmt.Sprintf("give the controller "+remedy, rejected.allowFlag()),
-		})
+		w.report(Problem, checkReferences, w.Worker, plural(len(rejected.pools), "pool refers", "pools refer")+" to objects in other namespaces, and do not have what they request: "+joinSome(rejected.pools),
+			fmt.Sprintf("give the controller "+remedy, rejected.allowFlag()))
 	}
 }
 

@@ -222,10 +222,8 @@ func missingPermissions(needs []*permission) (first []*permission, verbs map[str
 func (w *examination) addPermissionFindings(in *Cluster, user string, needs []*permission) {
 	lacks, verbs := missingPermissions(needs)
 	if !slices.ContainsFunc(needs, func(n *permission) bool { return n.allowed }) {
-		w.addFinding(Finding{
-			Check: checkRights, Level: Problem, Cluster: w.clusterLabel(in), Found: fmt.Sprintf("%s has none of the %d permissions that the controller needs", user, len(needs)),
-			Remedy: fmt.Sprintf("if the controller is another user, set %s; otherwise kubectl apply --server-side -f deploy/%s", w.userFlag(in), needs[0].file),
-		})
+		w.report(Problem, checkRights, in, fmt.Sprintf("%s has none of the %d permissions that the controller needs", user, len(needs)),
+			fmt.Sprintf("if the controller is another user, set %s; otherwise kubectl apply --server-side -f deploy/%s", w.userFlag(in), needs[0].file))
 		return
 	}
 	for _, n := range lacks {
@@ -239,7 +237,7 @@ func (w *examination) addPermissionFindings(in *Cluster, user string, needs []*p
 		w.addFinding(f)
 	}
 	if len(lacks) == 0 {
-		w.addFinding(Finding{Check: checkRights, Level: OK, Cluster: w.clusterLabel(in), Found: fmt.Sprintf("%s has all %d permissions that it needs", user, len(needs))})
+		w.report(OK, checkRights, in, fmt.Sprintf("%s has all %d permissions that it needs", user, len(needs)), "")
 	}
 }
 
@@ -247,5 +245,5 @@ func (w *examination) userFlag(in *Cluster) string {
 	if in != w.Management {
 		return "--worker-user"
 	}
-	return "--user"
+	return "--user (KKP: " + kkpUser + ")"
 }

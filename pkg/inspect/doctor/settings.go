@@ -51,16 +51,10 @@ func (w *examination) examinePoolSettings(ctx context.Context) {
 				continue
 			}
 			reported[doubt.String()] = true
-			w.addFinding(Finding{
-				Check: checkSettings, Level: Warning, Cluster: w.clusterLabel(w.Management),
-				Found: fmt.Sprintf("%s %q, which pools have: %s", doubt.Setting, doubt.Value, doubt.Problem), Remedy: doubt.Remedy,
-			})
+			w.report(Warning, checkSettings, w.Management, fmt.Sprintf("%s %q, which pools have: %s", doubt.Setting, doubt.Value, doubt.Problem), doubt.Remedy)
 		}
 	}
 	if read > 0 && len(reported) == 0 {
-		w.addFinding(Finding{
-			Check: checkSettings, Level: OK, Cluster: w.clusterLabel(w.Management),
-			Found: "the settings of pools show no problem; doctor cannot read users and passwords",
-		})
+		w.report(OK, checkSettings, w.Management, "the settings of pools show no problem; doctor cannot read users and passwords", "")
 	}
 }

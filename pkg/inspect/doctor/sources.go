@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -30,10 +31,8 @@ func (w *examination) examineSources(ctx context.Context) {
 		w.examineSource(&list[i])
 	}
 	if len(list) == 0 {
-		w.addFinding(Finding{
-			Check: checkSources, Level: Warning, Found: "no ProfileSource found in namespace " + w.Namespace,
-			Remedy: "apply one, see docs/profilesource.md; a running controller provides the built-in profiles",
-		})
+		w.report(Warning, checkSources, nil, "no ProfileSource found in namespace "+w.Namespace,
+			"apply one, see docs/profilesource.md; a running controller provides the built-in profiles")
 	}
 }
 
@@ -59,7 +58,7 @@ func (w *examination) examineSource(ps *api.ProfileSource) {
 		f.Level, f.Found, f.Remedy = Problem, name+": the controller has not reconciled it", "see the check lease: does a controller run, and in this namespace?"
 	case ready.Status != metav1.ConditionTrue:
 		f.Level, f.Found = Problem, fmt.Sprintf("%s is not ready since %s: %s: %s", name, ready.LastTransitionTime.UTC().Format(time.RFC3339), ready.Reason, ready.Message)
-		f.Remedy = remedyForReason(ready.Reason)
+		f.Remedy = cmp.Or(remedies[ready.Reason], otherRemedy)
 		if late > 0 && !apimeta.IsStatusConditionTrue(ps.Status.Conditions, meta.StalledCondition) {
 			f.Found += fmt.Sprintf("; the last reconciliation was recorded %s ago", late.Round(time.Second))
 			f.Remedy = "first see the check lease, since no controller reconciles it; then " + f.Remedy
@@ -94,25 +93,18 @@ func (w *examination) overdueTime(ps *api.ProfileSource) time.Duration {
 	return age
 }
 
-// remedyForReason returns the remedy for the reason of a Ready condition.
-func remedyForReason(reason string) string {
-	switch reason {
-	case api.ReasonProfilesInvalid:
-		return "fix the line that it names, and push: valid profiles are served in the meantime"
-	case api.ReasonUnreachable:
-		return "check from where the controller runs: name, port and NetworkPolicy of the repository's host; applied profiles remain in the meantime"
-	case api.ReasonAuthenticationFailed:
-		return "replace the credentials in the Secret of spec.git.secretRef; each reconciliation reads them"
-	case api.ReasonHostKeyRefused:
-		return "compare the host's key with known_hosts of the Secret of spec.git.secretRef, and replace it there if the change is intended"
-	case api.ReasonReferenceNotFound:
-		return "push the reference that spec.git.ref names, or name another"
-	case api.ReasonVerificationFailed:
-		return "see its condition SourceVerified: push signed commits, or add the signer's key to the Secret of spec.git.verify"
-	case api.ReasonHistoryRewritten:
-		return "accept the commit that it names with the annotation " + api.AnnotationAcceptRewrite + ", or push the earlier history again"
-	}
-	return "fix what it names; docs/profilesource.md lists every reason"
+// otherRemedy is the remedy for the reasons of a Ready condition that remedies lacks.
+const otherRemedy = "fix what it names; docs/profilesource.md lists every reason"
+
+// remedies are those for the reasons of a Ready condition.
+var remedies = map[string]string{
+	api.ReasonProfilesInvalid:      "fix the line that it names, and push: valid profiles are served in the meantime",
+	api.ReasonUnreachable:          "check from where the controller runs: name, port and NetworkPolicy of the repository's host; applied profiles remain in the meantime",
+	api.ReasonAuthenticationFailed: "replace the credentials in the Secret of spec.git.secretRef; each reconciliation reads them",
+	api.ReasonHostKeyRefused:       "compare the host's key with known_hosts of the Secret of spec.git.secretRef, and replace it there if the change is intended",
+	api.ReasonReferenceNotFound:    "push the reference that spec.git.ref names, or name another",
+	api.ReasonVerificationFailed:   "see its condition SourceVerified: push signed commits, or add the signer's key to the Secret of spec.git.verify",
+	api.ReasonHistoryRewritten:     "accept the commit that it names with the annotation " + api.AnnotationAcceptRewrite + ", or push the earlier history again",
 }
 
 // examineRepositories reads each repository as the controller does, but from this machine.

@@ -31,7 +31,7 @@ func (w *examination) examineTokens(ctx context.Context) {
 	w.reportExpiredFetchTokens(s)
 	w.examineBootstrapTokens(ctx, s)
 	if len(w.Findings) == before {
-		w.addFinding(Finding{Check: checkTokens, Level: OK, Cluster: w.clusterLabel(w.Worker), Found: "no token of a pool has expired"})
+		w.report(OK, checkTokens, w.Worker, "no token of a pool has expired", "")
 	}
 }
 
@@ -50,10 +50,8 @@ func (w *examination) reportExpiredFetchTokens(s *inventory) {
 		if i == maxListed {
 			break
 		}
-		w.addFinding(Finding{
-			Check: checkTokens, Level: Problem, Cluster: w.clusterLabel(w.Worker), Remedy: renewRemedy,
-			Found: fmt.Sprintf("the token with which machines of %s fetch their Secrets expired at %s: new machines get no configuration", pool, ended[pool].UTC().Format(time.RFC3339)),
-		})
+		w.report(Problem, checkTokens, w.Worker, fmt.Sprintf("the token with which machines of %s fetch their Secrets expired at %s: new machines get no configuration", pool, ended[pool].UTC().Format(time.RFC3339)),
+			renewRemedy)
 	}
 	w.addRemaining(checkTokens, Problem, len(names), "pools have an expired token")
 }

@@ -63,15 +63,13 @@ func (w webhookChecks) examineWebhooks(ctx context.Context) {
 		}
 	}
 	if found == 0 {
-		w.addFinding(Finding{
-			Check: checkWebhooks, Level: Note, Found: "no webhook of osm-gitops found: pools without a profile get none, and invalid requests cause no warning",
-			Remedy: "kubectl apply --server-side -f deploy/webhook.yaml, see docs/admission.md",
-		})
+		w.report(Note, checkWebhooks, nil, "no webhook of osm-gitops found: pools without a profile get none, and invalid requests cause no warning",
+			"kubectl apply --server-side -f deploy/webhook.yaml, see docs/admission.md")
 		return
 	}
 	w.examineServingCertificate(ctx)
 	if len(w.Findings) == before {
-		w.addFinding(Finding{Check: checkWebhooks, Level: OK, Found: plural(found, "webhook has", "webhooks have") + " a valid certificate and a ready endpoint"})
+		w.report(OK, checkWebhooks, nil, plural(found, "webhook has", "webhooks have")+" a valid certificate and a ready endpoint", "")
 	}
 }
 
@@ -214,18 +212,12 @@ func formatNotAfter(c *x509.Certificate) string { return c.NotAfter.UTC().Format
 func (w webhookChecks) examineOSMHook(ctx context.Context, c *Cluster, h hook) {
 	remedy := "after removing operating-system-manager: kubectl delete " + h.of
 	if h.config.Service == nil {
-		w.addFinding(Finding{
-			Check: checkWebhooks, Level: Note, Cluster: w.clusterLabel(c),
-			Found:  fmt.Sprintf("webhook %s of operating-system-manager calls %s, which only the API server can reach: if nothing answers there, %s", h.name, *h.config.URL, failureEffect(h)),
-			Remedy: remedy,
-		})
+		w.report(Note, checkWebhooks, c, fmt.Sprintf("webhook %s of operating-system-manager calls %s, which only the API server can reach: if nothing answers there, %s", h.name, *h.config.URL, failureEffect(h)),
+			"KKP: leave it, since the image of osm-gitops answers; otherwise "+remedy)
 		return
 	}
 	if found, _ := w.diagnoseEndpoint(ctx, c, h); found != "" {
-		w.addFinding(Finding{
-			Check: checkWebhooks, Level: Problem, Cluster: w.clusterLabel(c),
-			Found: fmt.Sprintf("webhook %s of operating-system-manager %s: %s", h.name, found, failureEffect(h)), Remedy: remedy,
-		})
+		w.report(Problem, checkWebhooks, c, fmt.Sprintf("webhook %s of operating-system-manager %s: %s", h.name, found, failureEffect(h)), remedy)
 	}
 }
 

@@ -7,5 +7,5 @@
 // needs an index for each field selector, and a function for each kind that could not be read; and
 // it adds client-go/testing to the program.
 //
-// Start with Write in write.go and Clusters in offline.go.
+// Start with Write in write.go and NewClusters in offline.go.
 package offline

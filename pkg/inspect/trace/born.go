@@ -104,7 +104,7 @@ func (w *resultBuilder) addProfilesOfCommit(ctx context.Context, is func(string)
 			n++
 			step := w.addStep(Object{Kind: "OperatingSystemProfile", Namespace: osp.Namespace, Name: osp.Name, UID: osp.UID}, Found, "")
 			step.addDetail("version", osp.Spec.Version)
-			step.addDetail("it is", strings.Join(roles, ", "))
+			step.addDetail("this commit", strings.Join(roles, " and "))
 			step.addDetail("author", a[api.AnnotationAuthor])
 			if w.Commit == nil {
 				w.Commit = &Commit{
@@ -125,7 +125,7 @@ func (w *resultBuilder) addProfilesOfCommit(ctx context.Context, is func(string)
 // commitRoles says what a commit is to a version.
 func commitRoles(is func(string) bool, commit, change, selectedBy string) []string {
 	var out []string
-	for _, r := range []struct{ is, commit string }{{"its commit", commit}, {"its change", change}, {"what made it current", selectedBy}} {
+	for _, r := range []struct{ is, commit string }{{"is its first", commit}, {"is its author's", change}, {"made it current", selectedBy}} {
 		if is(r.commit) {
 			out = append(out, r.is)
 		}

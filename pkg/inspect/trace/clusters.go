@@ -98,7 +98,7 @@ func kindOf(obj runtime.Object) string {
 	if kind := obj.GetObjectKind().GroupVersionKind().Kind; kind != "" {
 		return kind
 	}
-	name := fmt.Sprintf("%T", obj)
+	name := strings.TrimSuffix(fmt.Sprintf("%T", obj), "]") // of a list: "*list.Of[v1alpha1.Machine,*v1alpha1.Machine]"
 	return name[strings.LastIndex(name, ".")+1:]
 }
 
@@ -110,7 +110,7 @@ func List[L client.ObjectList](ctx context.Context, from client.Reader, empty L,
 			if state, note := stateOfError(err); state != "" {
 				return state, note, nil
 			}
-			return "", "", fmt.Errorf("listing %s: %w", kindOf(empty), err)
+			return "", "", fmt.Errorf("listing %ss: %w", strings.TrimSuffix(kindOf(empty), "List"), err)
 		}
 		if err := visit(page); err != nil {
 			// visit needs no more pages.

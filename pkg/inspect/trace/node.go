@@ -68,13 +68,13 @@ func (c Clusters) traceNodeNamed(ctx context.Context, subject Object, name strin
 	if w.node, err = c.liveNode(ctx, w, name); err != nil {
 		return nil, err
 	}
-	known, err := w.provenancesOf(ctx, name)
+	provenances, err := w.provenancesOf(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	var others []string
-	for i := range known {
-		np := &known[i]
+	for i := range provenances {
+		np := &provenances[i]
 		switch {
 		case w.node != nil && np.Spec.Node.UID == w.node.UID, w.node == nil && w.np == nil: // the newest is first
 			w.np = np
@@ -106,12 +106,13 @@ func (c Clusters) liveNode(ctx context.Context, w *resultBuilder, name string) (
 	return node, nil
 }
 
-// provenancesOf are the NodeProvenances of nodes of a name, those that joined last first.
+// provenancesOf returns the NodeProvenances of all nodes that have or had a name, the newest node first,
+// and sets provenanceNote if some could not be read.
 func (w *resultBuilder) provenancesOf(ctx context.Context, name string) ([]api.NodeProvenance, error) {
 	var out []api.NodeProvenance
 	var err error
 	_, w.provenanceNote, err = w.in.forEachProvenance(ctx, func(np *api.NodeProvenance) error {
-		if np.Spec.Node.Name == name { // two names can have the same label
+		if np.Spec.Node.Name == name { // a label is shorter than a name, so two names can share one
 			out = append(out, *np)
 		}
 		return nil
@@ -210,12 +211,12 @@ func (w *resultBuilder) addNodeStep() {
 		step.addDetail("reported configuration", r.Config)
 		step.addDetail("reported commit", r.Commit)
 	}
-	w.copyAgreement()
-	w.copyMatch()
+	w.copyAgreedCondition()
+	w.copyReportedFileMatch()
 }
 
-// copyAgreement copies the controller's comparison of the node report with the records.
-func (w *resultBuilder) copyAgreement() {
+// copyAgreedCondition copies the controller's comparison of the node report with the records.
+func (w *resultBuilder) copyAgreedCondition() {
 	if w.np == nil {
 		return
 	}
@@ -226,8 +227,8 @@ func (w *resultBuilder) copyAgreement() {
 	w.setAgreed(c.Status, c.Reason, c.Message)
 }
 
-// copyMatch copies what the controller concluded from the node's report about its files.
-func (w *resultBuilder) copyMatch() {
+// copyReportedFileMatch copies what the controller concluded from the node's report about its files.
+func (w *resultBuilder) copyReportedFileMatch() {
 	if w.np == nil || w.np.Status.Match == nil {
 		return
 	}

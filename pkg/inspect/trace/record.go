@@ -39,16 +39,16 @@ func (e *EditedError) Error() string { return fmt.Sprintf("%s was edited: %s", e
 // pool's OperatingSystemConfig or from the archive. The error is a *NotFoundError where
 // there is none, and an *EditedError where what there is does not have that digest.
 func (c Clusters) ReadRecord(ctx context.Context, pool types.NamespacedName, inputDigest string) (*StoredRecord, error) {
-	past, err := c.recordedStateOf(ctx, pool)
+	state, err := c.recordedStateOf(ctx, pool)
 	if err != nil {
 		return nil, err
 	}
-	return c.recordIn(ctx, past, pool, inputDigest)
+	return c.recordIn(ctx, state, pool, inputDigest)
 }
 
-func (c Clusters) recordIn(ctx context.Context, past *recordedState, pool types.NamespacedName, inputDigest string) (*StoredRecord, error) {
-	if past.rec != nil && past.rec.Digests.Input == inputDigest {
-		return &StoredRecord{Record: *past.rec, From: past.object(), Config: past.config}, nil
+func (c Clusters) recordIn(ctx context.Context, recorded *recordedState, pool types.NamespacedName, inputDigest string) (*StoredRecord, error) {
+	if recorded.rec != nil && recorded.rec.Digests.Input == inputDigest {
+		return &StoredRecord{Record: *recorded.rec, From: recorded.object(), Config: recorded.config}, nil
 	}
 	names := lineage.RecordNames(pool, inputDigest)
 	for _, name := range names {
@@ -71,8 +71,8 @@ func (c Clusters) recordIn(ctx context.Context, past *recordedState, pool types.
 		}
 		return &StoredRecord{Record: rec, From: at}, nil
 	}
-	if past.edited {
-		return nil, &EditedError{past.object(), "its record does not match its digest annotation"}
+	if recorded.edited {
+		return nil, &EditedError{recorded.object(), "its record does not match its digest annotation"}
 	}
 	return nil, &NotFoundError{
 		Object: Object{Kind: recordKind.Kind, Namespace: c.Namespace, Name: names[0]}, Hint: "neither the archived records nor the pool's OperatingSystemConfig have the record of this configuration",

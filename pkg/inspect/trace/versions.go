@@ -40,22 +40,22 @@ func (c Clusters) profileVersions(ctx context.Context, key types.NamespacedName,
 	subject := Object{Kind: "Profile", Namespace: key.Namespace, Name: key.Name}
 	w := &resultBuilder{in: c, Result: Result{Subject: subject, Profile: clean(key.Name)}}
 	versions := map[string]*ProfileVersion{}
-	known := func(version string) *ProfileVersion {
+	entryOf := func(version string) *ProfileVersion {
 		version = clean(version)
 		if versions[version] == nil {
 			versions[version] = &ProfileVersion{Version: version}
 		}
 		return versions[version]
 	}
-	sources, others, err := w.readVersionObjects(ctx, key, known)
+	sources, others, err := w.readVersionObjects(ctx, key, entryOf)
 	if err != nil {
 		return nil, err
 	}
-	if err := w.addSourcesAndMarkCurrent(ctx, key, sources, known); err != nil {
+	if err := w.addSourcesAndMarkCurrent(ctx, key, sources, entryOf); err != nil {
 		return nil, err
 	}
 	if key.Namespace == c.Namespace { // what pools and nodes remember names no namespace
-		if err := w.addVersionUses(ctx, key.Name, page, known); err != nil {
+		if err := w.addVersionUses(ctx, key.Name, page, entryOf); err != nil {
 			return nil, err
 		}
 	}
@@ -70,7 +70,7 @@ func (c Clusters) profileVersions(ctx context.Context, key types.NamespacedName,
 
 // readVersionObjects reads the objects of a profile. It returns the ProfileSources that made
 // them, and the names of the other profiles.
-func (w *resultBuilder) readVersionObjects(ctx context.Context, key types.NamespacedName, known func(string) *ProfileVersion) (sources, others map[string]bool, err error) {
+func (w *resultBuilder) readVersionObjects(ctx context.Context, key types.NamespacedName, entryOf func(string) *ProfileVersion) (sources, others map[string]bool, err error) {
 	sources, others = map[string]bool{}, map[string]bool{}
 	state, note, err := List(ctx, w.in.Management, &osm.OperatingSystemProfileList{}, func(page *osm.OperatingSystemProfileList) error {
 		for i := range page.Items {
@@ -80,7 +80,7 @@ func (w *resultBuilder) readVersionObjects(ctx context.Context, key types.Namesp
 				continue
 			}
 			a := osp.Annotations
-			v := known(cmp.Or(a[api.AnnotationVersion], osp.Spec.Version))
+			v := entryOf(cmp.Or(a[api.AnnotationVersion], osp.Spec.Version))
 			v.Object, v.Commit, v.Change = clean(osp.Name), clean(a[api.AnnotationCommit]), clean(a[api.AnnotationChange])
 			v.Author, v.CommittedAt = clean(a[api.AnnotationAuthor]), clean(a[api.AnnotationCommittedAt])
 			sources[osp.Labels[api.LabelSource]] = true
@@ -95,7 +95,7 @@ func (w *resultBuilder) readVersionObjects(ctx context.Context, key types.Namesp
 
 // addSourcesAndMarkCurrent adds the ProfileSources that offer a profile, or made objects of it, and says
 // which version is current.
-func (w *resultBuilder) addSourcesAndMarkCurrent(ctx context.Context, key types.NamespacedName, made map[string]bool, known func(string) *ProfileVersion) error {
+func (w *resultBuilder) addSourcesAndMarkCurrent(ctx context.Context, key types.NamespacedName, made map[string]bool, entryOf func(string) *ProfileVersion) error {
 	state, note, err := List(ctx, w.in.Management, &api.ProfileSourceList{}, func(page *api.ProfileSourceList) error {
 		for i := range page.Items {
 			ps := &page.Items[i]
@@ -104,7 +104,7 @@ func (w *resultBuilder) addSourcesAndMarkCurrent(ctx context.Context, key types.
 				continue
 			}
 			if at >= 0 && !ps.Status.Profiles[at].Removed {
-				v := known(ps.Status.Profiles[at].Version)
+				v := entryOf(ps.Status.Profiles[at].Version)
 				v.Current, v.Commit = true, cmp.Or(v.Commit, clean(ps.Status.Profiles[at].Commit))
 			}
 			w.addSourceDetails(w.addStep(Object{Kind: "ProfileSource", Namespace: ps.Namespace, Name: ps.Name, UID: ps.UID}, Found, ""), ps)
@@ -119,7 +119,7 @@ func (w *resultBuilder) addSourcesAndMarkCurrent(ctx context.Context, key types.
 
 // addVersionUses adds the pools that have or had a profile, and the nodes that were
 // provisioned from it.
-func (w *resultBuilder) addVersionUses(ctx context.Context, name string, page Page, known func(string) *ProfileVersion) error {
+func (w *resultBuilder) addVersionUses(ctx context.Context, name string, page Page, entryOf func(string) *ProfileVersion) error {
 	var unreadable []string
 	var err error
 	w.Pools, unreadable, err = w.in.listPoolUses(ctx, func(g lineage.Generation, _ string) bool { return g.Profile == name })
@@ -128,7 +128,7 @@ func (w *resultBuilder) addVersionUses(ctx context.Context, name string, page Pa
 	}
 	w.addUnreadable(unreadable)
 	for _, use := range w.Pools {
-		v := known(use.Version)
+		v := entryOf(use.Version)
 		v.Commit = cmp.Or(v.Commit, use.Commit)
 		if use.Until == nil {
 			v.Pools++
@@ -139,7 +139,7 @@ func (w *resultBuilder) addVersionUses(ctx context.Context, name string, page Pa
 		if s == nil || s.Profile != name {
 			return false
 		}
-		v := known(s.Version)
+		v := entryOf(s.Version)
 		v.Commit = cmp.Or(v.Commit, clean(s.Commit))
 		if np.Status.Removed == nil {
 			v.Nodes++

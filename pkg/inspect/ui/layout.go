@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/ui/internal/view"
+	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 )
 
 //go:embed assets
@@ -136,7 +137,7 @@ var functions = template.FuncMap{
 	"bars":        chartBars,
 	"pages":       func(p view.Paging) bool { return p.Of > 1 },
 	"turn":        pageURL,
-	"plural":      plural,
+	"plural":      phrase.Count,
 	"lower":       strings.ToLower,
 	"percent":     percent,
 	"sub":         func(a, b int) int { return a - b },
@@ -185,14 +186,6 @@ func templateArguments(kv []any) map[string]any {
 		}
 	}
 	return out
-}
-
-// plural returns "1 node" or "7 nodes".
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return strconv.Itoa(n) + " " + what + "s"
 }
 
 func percent(n, of int) string {

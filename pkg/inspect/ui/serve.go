@@ -183,13 +183,11 @@ func (s *Server) buildPage(r *http.Request, viewer *Viewer) (pageView, error) {
 	case kind == "commits" && rest != "":
 		return s.commitPage(r.Context(), f, rest, query.Get("pool"), page)
 	case kind == "nodes" && isName(rest):
-		if record := query.Get("record"); record != "" {
-			if !isName(record) {
-				return pageView{}, &missingError{"NodeProvenance " + redact.PrintableLine(record) + " not found."}
-			}
-			return s.nodePageOfProvenance(r.Context(), seen, rest, record)
+		record := query.Get("record")
+		if record != "" && !isName(record) {
+			return pageView{}, &missingError{"NodeProvenance " + redact.PrintableLine(record) + " not found."}
 		}
-		return s.nodePage(r.Context(), seen, rest, query.Has("verify") && isSameOrigin(r))
+		return s.nodePage(r.Context(), seen, rest, record, query.Has("verify") && isSameOrigin(r))
 	}
 	return pageView{}, &missingError{"Page " + redact.PrintableLine(path) + " not found."}
 }
@@ -239,36 +237,26 @@ func (s *Server) repositoryHosts(f *fleet.Model) githost.Hosts {
 	return out
 }
 
-func (s *Server) nodePage(ctx context.Context, seen visibleModel, name string, verify bool) (pageView, error) {
-	result, err := s.Trails.Node(ctx, name)
+// nodePage returns the page of a node; with a record, that of one of several nodes with the same name, by
+// its NodeProvenance.
+func (s *Server) nodePage(ctx context.Context, seen visibleModel, name, record string, verify bool) (pageView, error) {
+	read, object, unknown := s.Trails.Node, name, "Node "+redact.PrintableLine(name)+" is unknown."
+	if record != "" {
+		read, object, unknown = s.Trails.Provenance, record, "NodeProvenance "+redact.PrintableLine(record)+" of a node "+redact.PrintableLine(name)+" not found."
+	}
+	result, err := read(ctx, object)
 	var missing *trace.NotFoundError
 	// A node of a pool that the viewer cannot see must look like one that does not exist.
-	if errors.As(err, &missing) || err == nil && !seen.sees(fleet.NamespaceOf(result.Pool)) {
-		return pageView{}, &missingError{"Node " + redact.PrintableLine(name) + " is unknown."}
+	if errors.As(err, &missing) || err == nil && (!seen.sees(fleet.NamespaceOf(result.Pool)) || record != "" && (result.Node == nil || result.Node.Name != name)) {
+		return pageView{}, &missingError{unknown}
 	}
 	if err != nil {
 		return pageView{}, err
 	}
 	v := view.NewNode(seen.model.At, name, result)
-	v.CanVerify = s.Verifier != nil
-	if s.Verifier != nil {
-		v.Verification = s.getVerification(ctx, name, result, verify)
+	if s.Verifier != nil && record == "" {
+		v.CanVerify, v.Verification = true, s.getVerification(ctx, name, result, verify)
 	}
-	return pageView{"Node " + v.Name, "node", v}, nil
-}
-
-// nodePageOfProvenance returns the page of one of several nodes with the same name, by its
-// NodeProvenance.
-func (s *Server) nodePageOfProvenance(ctx context.Context, seen visibleModel, name, recordPage string) (pageView, error) {
-	result, err := s.Trails.Provenance(ctx, recordPage)
-	var missing *trace.NotFoundError
-	if errors.As(err, &missing) || err == nil && (result.Node == nil || result.Node.Name != name || !seen.sees(fleet.NamespaceOf(result.Pool))) {
-		return pageView{}, &missingError{"NodeProvenance " + redact.PrintableLine(recordPage) + " of a node " + redact.PrintableLine(name) + " not found."}
-	}
-	if err != nil {
-		return pageView{}, err
-	}
-	v := view.NewNode(seen.model.At, name, result)
 	return pageView{"Node " + v.Name, "node", v}, nil
 }
 

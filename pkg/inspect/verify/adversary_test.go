@@ -237,7 +237,7 @@ func TestInputsOfAnother(t *testing.T) {
 	for name, text := range map[string][]byte{bootName: out.Bootstrap, "workers-kube-system-provisioning-config": out.Provisioning} {
 		secret := get1(s, name)
 		secret.Data[api.UserDataKey] = text
-		secret.Annotations[api.AnnotationDataDigest] = dataDigest(text)
+		secret.Annotations[api.AnnotationDataDigest] = lineage.DataDigest(text)
 	}
 	report := s.verify("")
 	first := report.FirstDifference()

@@ -61,8 +61,8 @@ func recordFromConfig(osc *osm.OperatingSystemConfig) *storedRecord {
 	return g
 }
 
-// recordFromRevision decodes the record in a ControllerRevision.
-func recordFromRevision(obj *appsv1.ControllerRevision) *storedRecord {
+// unverifiedRecordOf decodes the record in a ControllerRevision.
+func unverifiedRecordOf(obj *appsv1.ControllerRevision) *storedRecord {
 	g := &storedRecord{archived: obj}
 	g.record, g.broken = lineage.ParseUnverifiedRecord(obj.Data.Raw)
 	return g
@@ -147,7 +147,7 @@ func (v *Verifier) findRecord(ctx context.Context, pool types.NamespacedName, di
 		if err != nil {
 			return nil, err
 		}
-		if g := recordFromRevision(&obj); found && g.hasInputDigest(digest) {
+		if g := unverifiedRecordOf(&obj); found && g.hasInputDigest(digest) {
 			return g, nil
 		}
 	}
@@ -178,7 +178,7 @@ func (v *Verifier) digestsOfMatchingRecords(ctx context.Context, s *target) ([]s
 		return nil, fmt.Errorf("listing ControllerRevisions: %w", err)
 	}
 	for i := range list.Items {
-		if g := recordFromRevision(&list.Items[i]); g.isIntact() && matches(g.record) {
+		if g := unverifiedRecordOf(&list.Items[i]); g.isIntact() && matches(g.record) {
 			out = append(out, g.record.Digests.Input)
 		}
 	}
@@ -188,7 +188,7 @@ func (v *Verifier) digestsOfMatchingRecords(ctx context.Context, s *target) ([]s
 // readProfileSourceAndPool reads the other objects that prove the origin of a subject: the profile's
 // object, the source that created it, and the pool.
 func (v *Verifier) readProfileSourceAndPool(ctx context.Context, s *target) error {
-	at := lineage.ProfileKey(v.Namespace, s.newClaimedOrigin().object)
+	at := lineage.ProfileKey(v.Namespace, s.newClaimedOrigin().Object)
 	var osp osm.OperatingSystemProfile
 	found, err := kubeclient.Find(ctx, v.Management, at, &osp)
 	if err != nil {
@@ -219,14 +219,14 @@ func (v *Verifier) sourceOf(ctx context.Context, namespace string, s *target) (*
 	}
 	what := s.newClaimedOrigin()
 	hasProfile := func(ps api.ProfileSource) bool {
-		return slices.ContainsFunc(ps.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == what.profile })
+		return slices.ContainsFunc(ps.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == what.Profile })
 	}
 	for _, fits := range []func(api.ProfileSource) bool{
 		func(ps api.ProfileSource) bool { return s.osp != nil && ps.Name == s.osp.Labels[api.LabelSource] },
-		func(ps api.ProfileSource) bool { return ps.Status.Repository == what.repository && hasProfile(ps) },
-		func(ps api.ProfileSource) bool { return ps.Status.Repository == what.repository },
+		func(ps api.ProfileSource) bool { return ps.Status.Repository == what.Repository && hasProfile(ps) },
+		func(ps api.ProfileSource) bool { return ps.Status.Repository == what.Repository },
 	} {
-		if i := slices.IndexFunc(list.Items, fits); i >= 0 && what.repository != "" {
+		if i := slices.IndexFunc(list.Items, fits); i >= 0 && what.Repository != "" {
 			return &list.Items[i], nil
 		}
 	}

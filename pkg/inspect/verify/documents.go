@@ -3,8 +3,6 @@ package verify
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -13,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
@@ -69,11 +68,11 @@ func (v *Verifier) checkPoolSecrets(ctx context.Context, s *target, r *rendering
 type bootRenderer struct {
 	engine       *render.Engine
 	in           render.Input
-	placeholders *render.Output // the documents with placeholders for all credentials and tokens
-	secrets      []string       // credentials, which are never shown
-	kubeconfig   *corev1.Secret // nil if it is missing
-	others       bool           // the credentials belong to another generation
-	info         *clusterInfo
+	placeholders *render.Output        // the documents with placeholders for all credentials and tokens
+	secrets      []string              // credentials, which are never shown
+	kubeconfig   *corev1.Secret        // nil if it is missing
+	others       bool                  // the credentials belong to another generation
+	info         *clientcmdapi.Cluster // nil if it is missing or invalid
 }
 
 func (v *Verifier) newBootRenderer(ctx context.Context, s *target, r *rendering) (b *bootRenderer, why string, err error) {
@@ -185,7 +184,7 @@ func (v *Verifier) checkDocument(ctx context.Context, s *target, b *bootRenderer
 	check.Note = "it equals the result of rendering again with its tokens"
 	fields := append(annotationFields(rec, a),
 		field{"annotation " + api.AnnotationPool, s.pool.String(), a[api.AnnotationPool]},
-		field{"annotation " + api.AnnotationDataDigest, dataDigest(document), a[api.AnnotationDataDigest]})
+		field{"annotation " + api.AnnotationDataDigest, lineage.DataDigest(document), a[api.AnnotationDataDigest]})
 	if d := firstMismatch(fields...); d != nil {
 		return check.withDifference(d), nil
 	}
@@ -193,12 +192,6 @@ func (v *Verifier) checkDocument(ctx context.Context, s *target, b *bootRenderer
 		return check.withDifference(newDifference("data", 0, "the key "+api.UserDataKey+" alone", fmt.Sprintf("%d keys", len(secret.Data)))), nil
 	}
 	return check.withDifference(nil), nil
-}
-
-// dataDigest returns the digest in the form of the annotation.
-func dataDigest(data []byte) string {
-	sum := sha256.Sum256(data)
-	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 // documentOfStage returns the document of a stage.
@@ -353,9 +346,9 @@ func (v *Verifier) checkEdgeScript(ctx context.Context, s *target, b *bootRender
 func (b *bootRenderer) inputsPerEndpoint() []render.Input {
 	all := []render.Input{b.in}
 	if b.info != nil {
-		for _, server := range []string{b.in.Cluster.Server, b.info.server} {
+		for _, server := range []string{b.in.Cluster.Server, b.info.Server} {
 			in := b.in
-			in.Settings.KubernetesCACert, in.Cluster.Server = string(b.info.ca), server
+			in.Settings.KubernetesCACert, in.Cluster.Server = string(b.info.CertificateAuthorityData), server
 			all = append(all, in)
 		}
 	}

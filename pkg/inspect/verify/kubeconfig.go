@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"fmt"
 	"regexp"
 
 	"go.yaml.in/yaml/v3"
@@ -20,15 +19,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
-// clusterInfo is the public data about the cluster.
-type clusterInfo struct {
-	server  string
-	ca      []byte
-	cluster *clientcmdapi.Cluster
-}
-
 // readClusterInfo reads ConfigMap cluster-info; nil if it is missing or invalid.
-func (v *Verifier) readClusterInfo(ctx context.Context) (*clusterInfo, error) {
+func (v *Verifier) readClusterInfo(ctx context.Context) (*clientcmdapi.Cluster, error) {
 	var cm corev1.ConfigMap
 	found, err := kubeclient.Find(ctx, v.Worker, types.NamespacedName{Namespace: metav1.NamespacePublic, Name: "cluster-info"}, &cm)
 	if err != nil || !found {
@@ -39,7 +31,8 @@ func (v *Verifier) readClusterInfo(ctx context.Context) (*clusterInfo, error) {
 		return nil, nil //nolint:nilerr // the controller rejects it too and uses the previous one
 	}
 	for _, c := range config.Clusters {
-		return &clusterInfo{server: c.Server, ca: c.CertificateAuthorityData, cluster: c}, nil
+		c.LocationOfOrigin = ""
+		return c, nil
 	}
 	return nil, nil
 }
@@ -49,20 +42,11 @@ func (v *Verifier) readClusterInfo(ctx context.Context) (*clusterInfo, error) {
 func (b *bootRenderer) buildKubeconfig() (string, error) {
 	cluster := &clientcmdapi.Cluster{CertificateAuthorityData: []byte(b.in.Settings.KubernetesCACert)}
 	if b.info != nil {
-		cluster = b.info.cluster.DeepCopy()
+		cluster = b.info.DeepCopy()
 	}
-	cluster.LocationOfOrigin, cluster.Server = "", b.in.Cluster.Server
-	const name, token = "c", "aaaaaa.bbbbbbbbbbbbbbbb" // the name that operating-system-manager writes; a token that needs no quotes
-	text, err := clientcmd.Write(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{name: cluster},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {Token: token}},
-		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
-		CurrentContext: name,
-	})
-	if err != nil {
-		return "", fmt.Errorf("encoding a kubeconfig: %w", err)
-	}
-	return withToken(string(text), b.in.Cluster.BootstrapToken), nil
+	cluster.Server = b.in.Cluster.Server
+	text, err := kubeclient.BootstrapKubeconfig(cluster, "aaaaaa.bbbbbbbbbbbbbbbb") // it needs no quotes
+	return withToken(text, b.in.Cluster.BootstrapToken), err
 }
 
 // isControllerKubeconfig reports whether a kubeconfig is what the controller writes with its server, CA
@@ -80,18 +64,13 @@ func (b *bootRenderer) isControllerKubeconfig(config *clientcmdapi.Config, data 
 	}
 	clusters := []*clientcmdapi.Cluster{{}}
 	if b.info != nil {
-		clusters = append(clusters, b.info.cluster.DeepCopy())
+		clusters = append(clusters, b.info.DeepCopy())
 	}
 	for _, candidate := range clusters {
-		candidate.LocationOfOrigin, candidate.Server, candidate.CertificateAuthorityData = "", c.Server, c.CertificateAuthorityData
-		text, err := clientcmd.Write(clientcmdapi.Config{
-			Clusters:       map[string]*clientcmdapi.Cluster{name: candidate},
-			AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {Token: u.Token}},
-			Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
-			CurrentContext: name,
-		})
+		candidate.Server, candidate.CertificateAuthorityData = c.Server, c.CertificateAuthorityData
+		text, err := kubeclient.BootstrapKubeconfig(candidate, u.Token)
 		var want any
-		if err == nil && yaml.Unmarshal(text, &want) == nil && compareValues("", want, have) == nil {
+		if err == nil && yaml.Unmarshal([]byte(text), &want) == nil && compareValues("", want, have) == nil {
 			return true
 		}
 	}
@@ -119,10 +98,10 @@ func (b *bootRenderer) checkKubeconfig(s *target) Check {
 	}
 	check.Note = "it names the server and the CA of the cluster, and a token"
 	for _, c := range config.Clusters {
-		if c.Server != b.in.Cluster.Server && (b.info == nil || c.Server != b.info.server) {
+		if c.Server != b.in.Cluster.Server && (b.info == nil || c.Server != b.info.Server) {
 			return check.withDifference(newDifference("server", 0, b.in.Cluster.Server, redact.PrintableLine(c.Server)))
 		}
-		if ca := string(c.CertificateAuthorityData); ca != b.in.Settings.KubernetesCACert && (b.info == nil || ca != string(b.info.ca)) {
+		if ca := string(c.CertificateAuthorityData); ca != b.in.Settings.KubernetesCACert && (b.info == nil || ca != string(b.info.CertificateAuthorityData)) {
 			return check.withDifference(newDifference("certificate-authority-data", 0, "the CA of the cluster", "another one"))
 		}
 		if c.InsecureSkipTLSVerify || c.ProxyURL != "" {
@@ -138,7 +117,7 @@ func (b *bootRenderer) checkKubeconfig(s *target) Check {
 		return check.withDifference(newDifference("key "+api.KubeconfigKey, 0, "only the compared fields", "further fields"))
 	}
 	return check.withDifference(firstMismatch(
-		field{"annotation " + api.AnnotationDataDigest, dataDigest(data), b.kubeconfig.Annotations[api.AnnotationDataDigest]},
+		field{"annotation " + api.AnnotationDataDigest, lineage.DataDigest(data), b.kubeconfig.Annotations[api.AnnotationDataDigest]},
 		field{"annotation " + api.AnnotationPool, s.pool.String(), b.kubeconfig.Annotations[api.AnnotationPool]},
 	))
 }

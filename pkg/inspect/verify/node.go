@@ -21,7 +21,7 @@ import (
 
 // checkNode compares a NodeProvenance with the record that it names, with the repository,
 // and with itself.
-func (v *Verifier) checkNode(ctx context.Context, s *target, what claimedOrigin, from *origin) (Check, error) {
+func (v *Verifier) checkNode(ctx context.Context, s *target, what api.ProvenanceConfiguration, from *origin) (Check, error) {
 	np := s.node
 	check := Check{Thing: ThingNodeProvenance, Name: np.Name, Note: "evidence " + string(np.Spec.Evidence)}
 	fields := []field{{"metadata.name", lineage.ProvenanceName(np.Spec.Node.Name, np.Spec.Node.UID), np.Name}}

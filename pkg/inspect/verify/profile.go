@@ -13,8 +13,8 @@ import (
 )
 
 // checkProfile compares the OperatingSystemProfile with the file in the repository.
-func (s *target) checkProfile(what claimedOrigin, from *origin) Check {
-	check := Check{Thing: ThingOSP, Name: "OperatingSystemProfile " + redact.PrintableLine(what.object)}
+func (s *target) checkProfile(what api.ProvenanceConfiguration, from *origin) Check {
+	check := Check{Thing: ThingOSP, Name: "OperatingSystemProfile " + redact.PrintableLine(what.Object)}
 	switch {
 	case s.osp == nil && s.gen != nil && s.gen.osc != nil:
 		return check.asMissing("the pool's configuration was created from it, and a user deleted it")
@@ -30,7 +30,7 @@ func (s *target) checkProfile(what claimedOrigin, from *origin) Check {
 		check.Note = "compared with the record, which differs"
 		return check.withDifference(nil)
 	}
-	if d := firstMismatch(field{"digest of the spec", what.digest, profile.Digest(s.osp.Spec)}); d != nil {
+	if d := firstMismatch(field{"digest of the spec", what.ProfileDigest, profile.Digest(s.osp.Spec)}); d != nil {
 		return check.withDifference(d)
 	}
 	check.Note = "its spec has the digest in the record"
@@ -41,18 +41,18 @@ func (s *target) checkProfile(what claimedOrigin, from *origin) Check {
 }
 
 // originFields returns the fields of the profile's object that state its origin.
-func (s *target) originFields(what claimedOrigin, from *origin) []field {
+func (s *target) originFields(what api.ProvenanceConfiguration, from *origin) []field {
 	a := s.osp.Annotations
-	if what.repository == "" || a[api.AnnotationAppliedBy] != "" { // created by a user, or by a tool that edits it in place
+	if what.Repository == "" || a[api.AnnotationAppliedBy] != "" { // created by a user, or by a tool that edits it in place
 		return nil
 	}
 	fields := []field{
-		{"annotation " + api.AnnotationDigest, what.digest, a[api.AnnotationDigest]},
-		{"annotation " + api.AnnotationVersion, what.version, a[api.AnnotationVersion]},
-		{"annotation " + api.AnnotationRepository, what.repository, a[api.AnnotationRepository]},
-		{"annotation " + api.AnnotationPath, what.path, a[api.AnnotationPath]},
-		{"annotation " + api.AnnotationCommit, what.commit, a[api.AnnotationCommit]},
-		{"annotation " + api.AnnotationChange, what.change, a[api.AnnotationChange]},
+		{"annotation " + api.AnnotationDigest, what.ProfileDigest, a[api.AnnotationDigest]},
+		{"annotation " + api.AnnotationVersion, what.Version, a[api.AnnotationVersion]},
+		{"annotation " + api.AnnotationRepository, what.Repository, a[api.AnnotationRepository]},
+		{"annotation " + api.AnnotationPath, what.Path, a[api.AnnotationPath]},
+		{"annotation " + api.AnnotationCommit, what.Commit, a[api.AnnotationCommit]},
+		{"annotation " + api.AnnotationChange, what.Change, a[api.AnnotationChange]},
 	}
 	base := cmp.Or(from.version.From, &catalog.Version{})
 	if from.found {
@@ -64,7 +64,7 @@ func (s *target) originFields(what claimedOrigin, from *origin) []field {
 			field{"annotation " + api.AnnotationBase, name, a[api.AnnotationBase]},
 			field{"annotation " + api.AnnotationBaseDigest, base.Digest, a[api.AnnotationBaseDigest]})
 	}
-	if from.found && from.author.Commit != "" && what.change != "" {
+	if from.found && from.author.Commit != "" && what.Change != "" {
 		fields = append(fields,
 			field{"annotation " + api.AnnotationAuthor, from.formatAuthor(), a[api.AnnotationAuthor]},
 			field{"annotation " + api.AnnotationCommittedAt, from.formatCommitTime(), a[api.AnnotationCommittedAt]},

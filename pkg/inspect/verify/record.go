@@ -20,7 +20,7 @@ import (
 
 // checkRecord compares a record with its own digest, with the object that contains it, and
 // with the repository.
-func (s *target) checkRecord(what claimedOrigin, from *origin) Check {
+func (s *target) checkRecord(what api.ProvenanceConfiguration, from *origin) Check {
 	if s.gen == nil {
 		return Check{Thing: ThingRecord, Name: s.digest}.asMissing("neither the pool's OperatingSystemConfig nor a ControllerRevision contains the record of this input digest: it was deleted, or the digest was edited")
 	}
@@ -53,11 +53,11 @@ func (s *target) checkRecord(what claimedOrigin, from *origin) Check {
 // undigestedFields returns the fields that no digest of a record covers: its pool, and the name of
 // the profile's object. A source derives that name from the content; an object that a user
 // created can have any name.
-func (s *target) undigestedFields(what claimedOrigin, from *origin) []field {
+func (s *target) undigestedFields(what api.ProvenanceConfiguration, from *origin) []field {
 	rec := s.gen.record
 	fields := []field{{"pool.namespace", s.pool.Namespace, rec.Pool.Namespace}, {"pool.name", s.pool.Name, rec.Pool.Name}}
-	if _, invalid := source.ParseCommit(what.commit); from.found && invalid == nil {
-		fields = append(fields, field{"object", profile.ObjectName(what.profile, what.version, what.digest), lineage.ProfileKey("", rec.Object).Name})
+	if _, invalid := source.ParseCommit(what.Commit); from.found && invalid == nil {
+		fields = append(fields, field{"object", profile.ObjectName(what.Profile, what.Version, what.ProfileDigest), lineage.ProfileKey("", rec.Object).Name})
 	}
 	return fields
 }
@@ -77,18 +77,18 @@ func annotationFields(rec render.Record, have map[string]string) []field {
 
 // findRecordEdit finds the edit in a record whose digest does not match its content, by
 // comparison with the repository and the NodeProvenance.
-func (s *target) findRecordEdit(what claimedOrigin, from *origin) *Difference {
+func (s *target) findRecordEdit(what api.ProvenanceConfiguration, from *origin) *Difference {
 	rec := s.gen.record
 	want := what
 	if from.found {
-		want.commit, want.path, want.change = string(from.version.Commit), from.version.Path, string(from.author.Commit)
+		want.Commit, want.Path, want.Change = string(from.version.Commit), from.version.Path, string(from.author.Commit)
 	}
 	if s.node != nil || from.found {
 		if d := firstMismatch(
-			field{"object", want.object, rec.Object}, field{"objectDigest", want.digest, rec.ObjectDigest},
-			field{"profile", want.profile, rec.Profile}, field{"version", want.version, rec.Version},
-			field{"repository", want.repository, rec.Repository}, field{"path", want.path, rec.Path},
-			field{"commit", want.commit, rec.Commit}, field{"change", want.change, rec.Change},
+			field{"object", want.Object, rec.Object}, field{"objectDigest", want.ProfileDigest, rec.ObjectDigest},
+			field{"profile", want.Profile, rec.Profile}, field{"version", want.Version, rec.Version},
+			field{"repository", want.Repository, rec.Repository}, field{"path", want.Path, rec.Path},
+			field{"commit", want.Commit, rec.Commit}, field{"change", want.Change, rec.Change},
 		); d != nil {
 			return d
 		}
@@ -155,23 +155,23 @@ func (v *Verifier) ReadProfile(ctx context.Context, pool types.NamespacedName, r
 		}
 		return o.doc, nil
 	}
-	r, why := v.openRepository(ctx, s, what)
+	r, why := v.findRepository(ctx, s, what)
 	if why != "" {
 		return nil, nil
 	}
 	// The ProfileSource can have had another folder then.
-	for _, in := range []*repository{r, r.withFolder(path.Dir(what.path))} {
+	for _, in := range []*repository{r, r.withFolder(path.Dir(what.Path))} {
 		if in == nil {
 			continue
 		}
-		snap, err := in.readRevision(ctx, what.commit)
+		snap, err := in.readRevision(ctx, what.Commit)
 		if errors.Is(err, source.ErrNotFound) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		doc, found, err := in.indexer.ProfileInFile(ctx, snap, what.path, what.profile, what.digest)
+		doc, found, err := in.indexer.ProfileInFile(ctx, snap, what.Path, what.Profile, what.ProfileDigest)
 		if err != nil || found {
 			return &doc, err
 		}

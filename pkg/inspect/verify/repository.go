@@ -87,18 +87,18 @@ func (r *repository) followedRevision() string {
 	return cmp.Or(m.Revision, m.Branch, m.Tag, m.Name, string(m.Commit), "main")
 }
 
-// openRepository opens the repository of a claim. Otherwise why gives the reason: no commit was
-// recorded, or the repository cannot be reached.
-func (v *Verifier) openRepository(ctx context.Context, s *target, what claimedOrigin) (r *repository, why string) {
-	switch _, invalid := source.ParseCommit(what.commit); {
-	case what.repository == "" && v.Repository == nil:
+// findRepository returns the repository from which the records of a target claim that its profile came.
+// If there is nothing to compare with, why gives the reason.
+func (v *Verifier) findRepository(ctx context.Context, s *target, what api.ProvenanceConfiguration) (r *repository, why string) {
+	switch _, invalid := source.ParseCommit(what.Commit); {
+	case what.Repository == "" && v.Repository == nil:
 		return nil, "a user created the profile: no repository to compare it with"
-	case strings.Contains(what.version, "-dirty."):
+	case strings.Contains(what.Version, "-dirty."):
 		return nil, "the profile was edited in a directory and never committed"
-	case what.commit == "":
+	case what.Commit == "":
 		return nil, "the profile came from a directory without commits"
 	case invalid != nil && v.Repository == nil:
-		return nil, fmt.Sprintf("the profile comes from Flux or Argo CD, whose revision %s has no history: name the Git repository with --repo", redact.PrintableLine(what.commit))
+		return nil, fmt.Sprintf("the profile comes from Flux or Argo CD, whose revision %s has no history: name the Git repository with --repo", redact.PrintableLine(what.Commit))
 	}
 	r = &repository{git: v.Git, indexer: &catalog.Indexer{Check: v.Check, Builtin: v.Builtin}, fromFlag: v.Repository != nil}
 	if v.Repository != nil {
@@ -111,8 +111,8 @@ func (v *Verifier) openRepository(ctx context.Context, s *target, what claimedOr
 
 // recordedRepository returns the repository that the record names. The credentials of the
 // ProfileSource are used only for its own URL.
-func (v *Verifier) recordedRepository(ctx context.Context, ps *api.ProfileSource, what claimedOrigin) (p Repository, why string) {
-	if ps != nil && ps.Spec.Git != nil && ps.Status.Repository == what.repository {
+func (v *Verifier) recordedRepository(ctx context.Context, ps *api.ProfileSource, what api.ProvenanceConfiguration) (p Repository, why string) {
+	if ps != nil && ps.Spec.Git != nil && ps.Status.Repository == what.Repository {
 		remote, err := (&fetcher.Fetcher{Live: v.Management}).NewRemote(ctx, ps)
 		if err != nil {
 			return Repository{}, fmt.Sprintf("the credentials of ProfileSource %s cannot be read (%s): name the repository, or a clone of it, with --repo", key(ps), redact.PrintableLine(err.Error()))
@@ -120,21 +120,21 @@ func (v *Verifier) recordedRepository(ctx context.Context, ps *api.ProfileSource
 		return Repository{Remote: remote}, ""
 	}
 	if v.FollowedOnly {
-		return Repository{}, fmt.Sprintf("no ProfileSource follows the repository %s now: run osm-gitops verify, which reads it nevertheless", redact.PrintableLine(what.repository))
+		return Repository{}, fmt.Sprintf("no ProfileSource follows the repository %s now: run osm-gitops verify, which reads it nevertheless", redact.PrintableLine(what.Repository))
 	}
-	if path.IsAbs(what.repository) {
-		return Repository{}, fmt.Sprintf("the repository is the folder %s on the controller's machine: name it, or a clone of it, with --repo", redact.PrintableLine(what.repository))
+	if path.IsAbs(what.Repository) {
+		return Repository{}, fmt.Sprintf("the repository is the folder %s on the controller's machine: name it, or a clone of it, with --repo", redact.PrintableLine(what.Repository))
 	}
-	if ps != nil && ps.Status.Repository != what.repository {
+	if ps != nil && ps.Status.Repository != what.Repository {
 		ps = nil // it follows another repository now
 	}
-	return completeRepository(Repository{Remote: source.Remote{URL: what.repository}}, ps, what), ""
+	return completeRepository(Repository{Remote: source.Remote{URL: what.Repository}}, ps, what), ""
 }
 
 // completeRepository sets missing values: the reference and the folder of the ProfileSource;
 // without one HEAD, and the folder of the profile's file.
-func completeRepository(p Repository, ps *api.ProfileSource, what claimedOrigin) Repository {
-	folder, revision, ignore := path.Dir(what.path), "HEAD", ""
+func completeRepository(p Repository, ps *api.ProfileSource, what api.ProvenanceConfiguration) Repository {
+	folder, revision, ignore := path.Dir(what.Path), "HEAD", ""
 	if folder == "." {
 		folder = ""
 	}

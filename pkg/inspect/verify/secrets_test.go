@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 	"github.com/osm-gitops/osm-gitops/test/conformance"
@@ -20,7 +21,7 @@ import (
 func (s *scene) secret(name, key, text string) *corev1.Secret {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: name, Annotations: map[string]string{
-			api.AnnotationPool: "kube-system/workers", api.AnnotationDataDigest: dataDigest([]byte(text)),
+			api.AnnotationPool: "kube-system/workers", api.AnnotationDataDigest: lineage.DataDigest([]byte(text)),
 		}},
 		Data: map[string][]byte{key: []byte(text)},
 	}
@@ -47,7 +48,7 @@ func withSecrets(t *testing.T) *scene {
 	s.secret(kubeName, api.KubeconfigKey, render.BootstrapKubeconfig(server, "", "canary.0123456789canary"))
 	for _, name := range []string{bootName, "workers-kube-system-provisioning-config"} {
 		secret := clusterfixture.Get[*corev1.Secret](s.e, name)
-		annotations := map[string]string{api.AnnotationDataDigest: dataDigest(secret.Data[api.UserDataKey])}
+		annotations := map[string]string{api.AnnotationDataDigest: lineage.DataDigest(secret.Data[api.UserDataKey])}
 		for k, v := range secret.Annotations { // which the estate shares
 			annotations[k] = v
 		}
@@ -67,7 +68,7 @@ func (s *scene) edit(name, key, was, is string) {
 		s.t.Fatalf("Secret %s does not hold %q", name, was)
 	}
 	secret.Data[key] = []byte(text)
-	secret.Annotations[api.AnnotationDataDigest] = dataDigest(secret.Data[key])
+	secret.Annotations[api.AnnotationDataDigest] = lineage.DataDigest(secret.Data[key])
 }
 
 // clusterInfo adds ConfigMap cluster-info with a kubeconfig.

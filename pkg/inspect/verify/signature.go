@@ -18,8 +18,8 @@ import (
 
 // checkSignature checks the signature of the commit. Without keys no signature can be
 // verified, and the cluster must not claim one.
-func (v *Verifier) checkSignature(ctx context.Context, s *target, o *origin, what claimedOrigin) ([]Check, error) {
-	check := Check{Thing: ThingSignature, Name: "commit " + redact.PrintableLine(what.commit)}
+func (v *Verifier) checkSignature(ctx context.Context, s *target, o *origin, what api.ProvenanceConfiguration) ([]Check, error) {
+	check := Check{Thing: ThingSignature, Name: "commit " + redact.PrintableLine(what.Commit)}
 	keys, required := v.Keys, v.Keys != nil
 	if keys == nil {
 		var err error

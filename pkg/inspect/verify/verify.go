@@ -63,14 +63,6 @@ type target struct {
 	md     *cluster.MachineDeployment
 }
 
-// claimedOrigin is what has to be proven: a version of a profile, and its origin.
-type claimedOrigin struct {
-	object, digest           string
-	profile, version         string
-	repository, path         string
-	commit, change, selected string
-}
-
 // Node verifies the origin of an existing or deleted node.
 func (v *Verifier) Node(ctx context.Context, name string) (*Report, error) {
 	np, live, err := v.findLiveOrLastProvenance(ctx, name)
@@ -141,7 +133,7 @@ func (v *Verifier) Pool(ctx context.Context, pool types.NamespacedName) (*Report
 // verifyTarget compares everything about a subject.
 func (v *Verifier) verifyTarget(ctx context.Context, s *target, report *Report) error {
 	if s.node == nil && !s.gen.isReadable() { // the expected state is unknown
-		report.addOrMerge(s.checkRecord(claimedOrigin{}, &origin{}))
+		report.addOrMerge(s.checkRecord(api.ProvenanceConfiguration{}, &origin{}))
 		report.cleanSortAndSetVerdict()
 		return nil
 	}
@@ -149,8 +141,8 @@ func (v *Verifier) verifyTarget(ctx context.Context, s *target, report *Report) 
 		return err
 	}
 	what := s.newClaimedOrigin()
-	report.Profile, report.Version, report.InputDigest = what.profile, what.version, s.digest
-	report.Repository, report.Commit = redact.PrintableLine(what.repository), redact.PrintableLine(what.commit)
+	report.Profile, report.Version, report.InputDigest = what.Profile, what.Version, s.digest
+	report.Repository, report.Commit = redact.PrintableLine(what.Repository), redact.PrintableLine(what.Commit)
 
 	from, err := v.findAndCheckOrigin(ctx, s, what)
 	if err != nil {
@@ -199,19 +191,15 @@ func (v *Verifier) verifyTarget(ctx context.Context, s *target, report *Report) 
 	return nil
 }
 
-// newClaimedOrigin returns the origin in the record or, if the record was edited, in the
+// newClaimedOrigin returns what has to be proven: the origin in the record or, if the record was edited, in the
 // NodeProvenance.
-func (s *target) newClaimedOrigin() claimedOrigin {
+func (s *target) newClaimedOrigin() api.ProvenanceConfiguration {
 	if s.gen != nil && (s.gen.isIntact() || s.node == nil) {
 		r := s.gen.record
-		return claimedOrigin{
-			object: r.Object, digest: r.ObjectDigest, profile: r.Profile, version: r.Version,
-			repository: r.Repository, path: r.Path, commit: r.Commit, change: r.Change, selected: r.SelectedBy,
+		return api.ProvenanceConfiguration{
+			Object: r.Object, ProfileDigest: r.ObjectDigest, Profile: r.Profile, Version: r.Version,
+			Repository: r.Repository, Path: r.Path, Commit: r.Commit, Change: r.Change, SelectedBy: r.SelectedBy,
 		}
 	}
-	c := s.node.Spec.Configuration
-	return claimedOrigin{
-		object: c.Object, digest: c.ProfileDigest, profile: c.Profile, version: c.Version,
-		repository: c.Repository, path: c.Path, commit: c.Commit, change: c.Change, selected: c.SelectedBy,
-	}
+	return *s.node.Spec.Configuration
 }

@@ -8,7 +8,7 @@
 //
 // It is pure: it turns text into a list, and uses no network, cluster or other program.
 //
-// Start with Of in node.go, then List in list.go. Package shell follows statements;
+// Start with Find in node.go, then List in list.go. Package shell follows statements;
 // programs.go and packages.go know what programs download, and places.go finds the position in the
 // profile.
 package downloads

@@ -13,7 +13,7 @@ import (
 // TestMirrorsOfOurselves: a site that mirrors the output of bundle lacks nothing.
 func TestMirrorsOfOurselves(t *testing.T) {
 	for name, provider := range ours {
-		list, err := downloads.RenderAndFind(render.NewEngine(), input(t, name, provider))
+		list, err := downloads.FindWithPlaceholders(render.NewEngine(), input(t, name, provider))
 		if err != nil {
 			t.Fatal(err)
 		}

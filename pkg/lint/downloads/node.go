@@ -35,9 +35,9 @@ type Stage struct {
 	Source func(file string, line int) (path string, at int)
 }
 
-// RenderAndFind renders an input with placeholders for credentials, and lists the downloads of its
+// FindWithPlaceholders renders an input with placeholders for credentials, and lists the downloads of its
 // nodes. The error is that of rendering.
-func RenderAndFind(engine *render.Engine, in render.Input) (List, error) {
+func FindWithPlaceholders(engine *render.Engine, in render.Input) (List, error) {
 	in, _ = in.ReplaceSecrets()
 	out, err := engine.Render(in)
 	if err != nil {

@@ -70,7 +70,7 @@ var ours = map[string]string{
 func TestOurProfiles(t *testing.T) {
 	for name, provider := range ours {
 		t.Run(name, func(t *testing.T) {
-			list, err := downloads.RenderAndFind(render.NewEngine(), input(t, name, provider))
+			list, err := downloads.FindWithPlaceholders(render.NewEngine(), input(t, name, provider))
 			if err != nil {
 				t.Fatal(err)
 			}

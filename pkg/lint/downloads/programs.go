@@ -25,15 +25,15 @@ func (k *finder) RunProgram(w *execution.State, args []string) {
 		return
 	}
 	base := path.Base(args[0])
-	if follow, ok := programs[base]; ok {
+	if follow, ok := downloaders[base]; ok {
 		follow(k, w, args[1:])
-	} else if !silent[base] {
+	} else if !downloadsNothing[base] { // any URL of an unknown program can be a download
 		k.recordURLs(w, args[1:], "an argument of "+base)
 	}
 }
 
-// programs maps the programs that download.
-var programs = map[string]func(*finder, *execution.State, []string){
+// downloaders maps the programs that download to what records it.
+var downloaders = map[string]func(*finder, *execution.State, []string){
 	"curl": (*finder).recordCurl, "wget": (*finder).recordWget,
 	"apt-get": (*finder).recordAptInstall, "apt": (*finder).recordAptInstall, "aptitude": (*finder).recordAptInstall,
 	"yum": rpmLike("yum"), "dnf": rpmLike("yum"), "dnf5": rpmLike("yum"), "microdnf": rpmLike("yum"), "tdnf": rpmLike("yum"),
@@ -44,30 +44,30 @@ var programs = map[string]func(*finder, *execution.State, []string){
 	"sha256sum": (*finder).recordChecksums, "shasum": (*finder).recordChecksums,
 }
 
-// silent lists programs that can have URLs as arguments and do not download them.
-var silent = map[string]bool{"sed": true, "grep": true, "awk": true, "logger": true, "systemctl": true, "hostnamectl": true, "subscription-manager": true,
+// downloadsNothing lists programs that can have URLs as arguments and do not download them.
+var downloadsNothing = map[string]bool{"sed": true, "grep": true, "awk": true, "logger": true, "systemctl": true, "hostnamectl": true, "subscription-manager": true,
 	"kubelet": true, "kubeadm": true, "kubectl": true, "containerd": true, "tr": true, "cut": true, "expr": true, "install": true, "mkdir": true}
 
 // recordURL records a download to a path, "" if the path is unknown.
-func (k *finder) recordURL(w *execution.State, recordURL, to, why string) {
-	recordURL = strings.TrimSpace(recordURL)
+func (k *finder) recordURL(w *execution.State, address, to, why string) {
+	address = strings.TrimSpace(address)
 	server := strings.TrimSuffix(k.node.Server, "/")
-	if recordURL == "" || server != "" && (recordURL == server || strings.HasPrefix(recordURL, server+"/")) || isLocalOrMetadataURL(recordURL) {
+	if address == "" || server != "" && (address == server || strings.HasPrefix(address, server+"/")) || isLocalOrMetadataURL(address) {
 		return
 	}
-	if !strings.Contains(recordURL, "://") {
-		if shell.IsUnknown(recordURL) || !strings.Contains(shell.KnownParts(recordURL), ".") {
-			k.recordUnresolvedURL(w, recordURL, why)
+	if !strings.Contains(address, "://") {
+		if shell.IsUnknown(address) || !strings.Contains(shell.KnownParts(address), ".") {
+			k.recordUnresolvedURL(w, address, why)
 			return
 		}
-		recordURL = "http://" + recordURL // as curl and wget have it
+		address = "http://" + address // as curl and wget have it
 	}
-	recordURL = WithoutUser(recordURL)
-	if shell.HasUnknown(recordURL) {
-		k.recordUnresolvedURL(w, recordURL, why)
+	address = WithoutUser(address)
+	if shell.HasUnknown(address) {
+		k.recordUnresolvedURL(w, address, why)
 		return
 	}
-	item := k.add(w, Item{Kind: KindURL, Name: recordURL})
+	item := k.add(w, Item{Kind: KindURL, Name: address})
 	if to != "" && to != "-" {
 		f := effectsOf(w)
 		f.outputs = maps.Clone(f.outputs)
@@ -132,7 +132,7 @@ func parseURLArgs(t shell.Tool, args []string) (options []shell.Option, urls []s
 	for i, a := range args {
 		words[i].Text = a
 	}
-	options, rest := t.Read(words)
+	options, rest := t.ParseArguments(words)
 	for _, w := range rest {
 		if w.Text != "" {
 			urls = append(urls, w.Text)

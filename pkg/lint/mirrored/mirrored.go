@@ -46,7 +46,7 @@ func Check(mirrors Mirrors, file string, only []osm.CloudProvider) lint.ProfileC
 					c.addRenderError(err)
 					continue
 				}
-				list, err := downloads.RenderAndFind(engine, in)
+				list, err := downloads.FindWithPlaceholders(engine, in)
 				if err != nil {
 					c.addRenderError(err)
 					continue

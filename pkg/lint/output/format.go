@@ -88,17 +88,6 @@ func nodeFileAndPools(f lint.Finding) string {
 	return shortenToOneLine(strings.Join(parts, ", "))
 }
 
-// pluralize returns a number with its noun.
-func pluralize(n int, noun string) string {
-	switch {
-	case n == 1:
-		return "1 " + noun
-	case strings.HasSuffix(noun, "ch"):
-		return fmt.Sprintf("%d %ses", n, noun)
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 // countBySeverity returns the number of findings of each severity.
 func countBySeverity(r *lint.Report) map[lint.Severity]int {
 	out := map[lint.Severity]int{}

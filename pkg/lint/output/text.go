@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
@@ -60,15 +61,15 @@ func locationOf(f lint.Finding) string {
 
 // formatSummary returns the number of checked profiles and renderings, and of findings.
 func formatSummary(r *lint.Report) string {
-	counts := fmt.Sprintf("%s, %s, %s", pluralize(r.Profiles, "profile"), pluralize(r.Renderings, "rendering"), pluralize(r.Contents, "distinct text"))
+	counts := fmt.Sprintf("%s, %s, %s", phrase.Count(r.Profiles, "profile"), phrase.Count(r.Renderings, "rendering"), phrase.Count(r.Contents, "distinct text"))
 	if r.Branches > 0 {
-		counts += fmt.Sprintf(", %d of %s", r.Branches-len(r.UnexecutedBranches), pluralize(r.Branches, "branch"))
+		counts += fmt.Sprintf(", %d of %s", r.Branches-len(r.UnexecutedBranches), phrase.Count(r.Branches, "branch"))
 	}
 	n := countBySeverity(r)
 	var parts []string
 	for _, s := range []lint.Severity{lint.SeverityError, lint.SeverityWarning, lint.SeverityNote} {
 		if n[s] > 0 {
-			parts = append(parts, pluralize(n[s], string(s)))
+			parts = append(parts, phrase.Count(n[s], string(s)))
 		}
 	}
 	result := "nothing found"

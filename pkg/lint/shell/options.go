@@ -52,8 +52,8 @@ var Wget = Tool{
 	},
 }
 
-// Read parses the arguments of a program.
-func (t Tool) Read(args []Word) (options []Option, rest []Word) {
+// ParseArguments parses the arguments of a program.
+func (t Tool) ParseArguments(args []Word) (options []Option, rest []Word) {
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
 		value := func(inline string) Word {

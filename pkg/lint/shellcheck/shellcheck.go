@@ -23,8 +23,10 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/shell"
 )
 
 // Name of the program.
@@ -137,21 +139,25 @@ func severity(level string) lint.Severity {
 	return lint.SeverityWarning
 }
 
-// A release number or a URL of these characters does not change how a shell parses the script.
+// A URL or release number of these characters does not change how a shell parses the script.
 var (
-	release = regexp.MustCompile(`\bv?\d+(\.\d+)+\b`)
-	url     = regexp.MustCompile(`\b[a-z]+://[A-Za-z0-9._:@/-]+`)
+	urlOrRelease = regexp.MustCompile(`\b[a-z]+://[A-Za-z0-9._:@/-]+|` + release.String())
+	release      = regexp.MustCompile(`\bv?\d+(\.\d+)+\b`)
 )
 
 // maxNumbers bounds the comparisons of the release numbers of a script with each other. A script
-// with more has a form of its own.
+// that compares more has a form of its own.
 const maxNumbers = 100
 
-// normalizedDigest returns a digest that scripts share if they differ only in release numbers and URLs. Equal
-// ones remain equal and different ones different: shellcheck compares the patterns of a "case". A pattern such
-// as 1.30.* also matches numbers that contain its own, so the digest includes which numbers do, and what they
-// have around it.
+// normalizedDigest returns a digest that scripts share if they differ only in URLs, and in release numbers that
+// do not matter to shellcheck. Equal ones remain equal and different ones different, since it compares names of
+// files, unless a variable gets them. A pattern such as 1.30.* also matches numbers that contain its own, so the
+// digest includes which numbers do, and what they have around it.
 func (s script) normalizedDigest() string {
+	file, err := shell.Parse(s.content)
+	if err != nil {
+		return s.exactDigest()
+	}
 	ids := map[string]int{}
 	id := func(value string) string {
 		if _, ok := ids[value]; !ok {
@@ -159,19 +165,30 @@ func (s script) normalizedDigest() string {
 		}
 		return fmt.Sprintf("\x00%d\x00", ids[value]) // no text has NUL
 	}
-	form := url.ReplaceAllStringFunc(s.content, id)
-	numbers := map[string]bool{}
-	form = release.ReplaceAllStringFunc(form, func(value string) string {
-		number := strings.TrimPrefix(value, "v") // "$v1.2" is not "$1.2"
-		numbers[number] = true
-		return value[:len(value)-len(number)] + id(number)
-	})
-	if len(numbers) > maxNumbers {
-		return fmt.Sprintf("%x", cacheKey("", []string{s.dialect}, s.content))
+	compared, assigned := s.releaseNumbers(file)
+	if len(compared) > maxNumbers {
+		return s.exactDigest()
 	}
+	var form strings.Builder
+	at := 0
+	for _, match := range urlOrRelease.FindAllStringIndex(s.content, -1) {
+		value := s.content[match[0]:match[1]]
+		if number := strings.TrimPrefix(value, "v"); !strings.Contains(value, "://") {
+			match[0] += len(value) - len(number) // "$v1.2" is not "$1.2"
+			value = number
+		}
+		form.WriteString(s.content[at:match[0]])
+		if assigned[match[0]] {
+			form.WriteString("\x00\x00")
+		} else {
+			form.WriteString(id(value))
+		}
+		at = match[1]
+	}
+	form.WriteString(s.content[at:])
 	var relations []string
-	for a := range numbers {
-		for b := range numbers {
+	for a := range compared {
+		for b := range compared {
 			for i := range b {
 				if a != b && strings.HasPrefix(b[i:], a) {
 					relations = append(relations, id(b)+b[:i]+id(a)+b[i+len(a):])
@@ -180,7 +197,60 @@ func (s script) normalizedDigest() string {
 		}
 	}
 	slices.Sort(relations)
-	return fmt.Sprintf("%x", cacheKey("", []string{s.dialect}, form+"\x00"+strings.Join(relations, "\x00")))
+	return fmt.Sprintf("%x", cacheKey("", []string{s.dialect}, form.String()+"\x00"+strings.Join(relations, "\x00")))
+}
+
+// exactDigest returns a digest that only an equal script has.
+func (s script) exactDigest() string {
+	return fmt.Sprintf("%x", cacheKey("", []string{s.dialect}, s.content))
+}
+
+// releaseNumbers returns the release numbers that shellcheck compares with patterns, those in a "case", outside
+// its commands, and in conditions; and where the ones are that a variable gets, without a "v".
+func (s script) releaseNumbers(file *syntax.File) (compared map[string]bool, assigned map[int]bool) {
+	compared, assigned = map[string]bool{}, map[int]bool{}
+	visit := func(n syntax.Node, found func(at int, number string)) {
+		start, end := int(n.Pos().Offset()), int(n.End().Offset())
+		for _, match := range release.FindAllStringIndex(s.content[start:end], -1) {
+			value := s.content[start+match[0] : start+match[1]]
+			number := strings.TrimPrefix(value, "v")
+			found(start+match[0]+len(value)-len(number), number)
+		}
+	}
+	compare := func(n syntax.Node) { visit(n, func(_ int, number string) { compared[number] = true }) }
+	syntax.Walk(file, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.CaseClause:
+			compare(n.Word)
+			for _, item := range n.Items {
+				for _, pattern := range item.Patterns {
+					compare(pattern)
+				}
+			}
+		case *syntax.TestClause:
+			compare(n)
+		case *syntax.CallExpr:
+			if len(n.Args) > 0 && slices.Contains([]string{"[", "test"}, n.Args[0].Lit()) {
+				compare(n)
+			}
+		case *syntax.Assign:
+			if n.Value != nil && !runsCommand(n.Value) {
+				visit(n.Value, func(at int, _ string) { assigned[at] = true })
+			}
+		}
+		return true
+	})
+	return compared, assigned
+}
+
+// runsCommand reports whether a word contains a command.
+func runsCommand(word *syntax.Word) (runs bool) {
+	syntax.Walk(word, func(n syntax.Node) bool {
+		_, isCommand := n.(*syntax.Stmt)
+		runs = runs || isCommand
+		return !runs
+	})
+	return runs
 }
 
 // checkScripts stores the comments on each script under its form, from an earlier call, the

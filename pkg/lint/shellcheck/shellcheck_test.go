@@ -87,19 +87,61 @@ func TestReleases(t *testing.T) {
 	}
 }
 
+// TestForms: scripts are checked once if they differ in release numbers and URLs that do not matter
+// to the program.
+func TestForms(t *testing.T) {
+	for _, tt := range []struct {
+		name, script  string
+		first, second string
+		runs          int
+	}{
+		{"a default of a variable, next to patterns", "v=${v:-%s}\ncase $v in 1.34.* | 1.35.*) echo a ;; esac\n", "1.34.0", "2.1.0", 1},
+		{"equal to another one", "v=%s\nw=1.34.0\n", "v1.34.0", "v1.35.0", 1},
+		{"in a pattern", "case $1 in 1.34.* | %s) echo a ;; esac\n", "1.34.0", "1.35.0", 2},
+		{"in a condition", "[[ %s == 1.34.* ]]\n", "1.34.0", "1.35.0", 2},
+		{"in a condition of sh", "[ \"v1.30.$p\" = v%s ]\n", "1.30.5", "1.31.5", 2},
+		{"names of files", "sort a-1.34 >a-%s\n", "1.34", "1.35", 2},
+		{"names of files of a command in a value", "v=$(sort a-1.34 >a-%s)\n", "1.34", "1.35", 2},
+		{"a URL", "curl %s\n", "https://a.example.com/1.2", "https://b.example.com", 1},
+		{"a script that cannot be parsed", "if %s\n", "1.34", "1.35", 2},
+	} {
+		log := filepath.Join(t.TempDir(), "log")
+		c := &shellcheck.Checker{Path: recordingProgram(t, log)}
+		for _, value := range []string{tt.first, tt.second} {
+			c.Check(t.Context(), []lint.Text{text("bash", fmt.Sprintf(tt.script, value))})
+		}
+		if err := c.Err(); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(got), "--norc"); n != tt.runs {
+			t.Errorf("%s: the program ran %d times, want %d:\n%s", tt.name, n, tt.runs, got)
+		}
+	}
+}
+
+// recordingProgram returns the path of a program that has no comments, and appends its arguments and
+// standard input to a file.
+func recordingProgram(t *testing.T, log string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "shellcheck")
+	program := "#!/bin/sh\n{ echo \"$@\"; env | grep -c SHELLCHECK; cat; } >>" + log + "\necho '{\"comments\":[]}'\n"
+	if err := os.WriteFile(path, []byte(program), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // TestArguments: the program gets fixed arguments, one script on its standard input and several
 // through pipes, and only PATH of the caller's environment (security.md 23). Scripts that differ
 // only in release numbers and URLs are checked once.
 func TestArguments(t *testing.T) {
 	t.Setenv("SHELLCHECK_OPTS", "--severity=error")
-	dir := t.TempDir()
-	log := filepath.Join(dir, "log")
-	fake := filepath.Join(dir, "shellcheck")
-	program := "#!/bin/sh\n{ echo \"$@\"; env | grep -c SHELLCHECK; cat; } >>" + log + "\necho '{\"comments\":[]}'\n"
-	if err := os.WriteFile(fake, []byte(program), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	c := &shellcheck.Checker{Path: fake, Level: "info"}
+	log := filepath.Join(t.TempDir(), "log")
+	c := &shellcheck.Checker{Path: recordingProgram(t, log), Level: "info"}
 	for _, v := range []string{"v1.33.0 of 1.33 and v2.0 https://a.example.com/b", "v1.34.0 of 1.34 and v2.7 https://c.example.com"} {
 		c.Check(t.Context(), []lint.Text{text("bash", "#!/bin/bash\n# $(touch /tmp/x); "+v+"\n")})
 	}

@@ -131,7 +131,7 @@ func (s *script) describeCredentialInRequest(c *shell.Call) string {
 	if c.Name == "wget" {
 		tool = shell.Wget
 	}
-	options, rest := tool.Read(c.Args)
+	options, rest := tool.ParseArguments(c.Args)
 	for _, o := range options {
 		switch {
 		case o.Name == "header" && request.IsAuthOrMetadataHeader(o.Value.Text) && !strings.HasPrefix(strings.ToLower(o.Value.Text), "metadata"):

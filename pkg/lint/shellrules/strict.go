@@ -24,16 +24,16 @@ func missingStrictMode(s *script) []found {
 		return nil
 	}
 	for _, c := range s.Calls {
-		if c.Pipe != nil && !s.isEchoPipe(c) {
+		if c.Pipe != nil && !s.isInEchoPipe(c) {
 			return []found{{lint.RuleGoesOn, c.Pipe.Line, "only the last command of a pipe ends the script: failures of the others are ignored", "write \"set -euo pipefail\""}}
 		}
 	}
 	return nil
 }
 
-// isEchoPipe reports whether a call is in a pipe of two commands that begins with echo or printf,
+// isInEchoPipe reports whether a call is in a pipe of two commands that begins with echo or printf,
 // whose failure is irrelevant.
-func (s *script) isEchoPipe(c *shell.Call) bool {
+func (s *script) isInEchoPipe(c *shell.Call) bool {
 	first := c.Pipe.Calls[0]
 	return len(first) == 1 && (first[0].Name == "echo" || first[0].Name == "printf") && len(c.Pipe.Calls) == 2
 }

@@ -34,9 +34,9 @@ import (
 // replaceTime bounds the replacement of a configuration, which an interrupt does not cut off.
 const replaceTime = time.Minute
 
-// untilCreated are the attempts to create a configuration, in about 50 seconds: in that time an API
-// server restarts.
-var untilCreated = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 10}
+// attempts are those to create a configuration, or to write what a deleted policy still
+// rejects, in about 50 seconds: in that time an API server restarts.
+var attempts = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 10}
 
 // rotation says why OSM creates the objects of a pool again.
 type rotation struct{ because string }
@@ -309,7 +309,7 @@ func (h *Cluster) createConfig(ctx context.Context, next *osm.OperatingSystemCon
 	passes := func(err error) bool {
 		return ctx.Err() == nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsInvalid(err)
 	}
-	err := retry.OnError(untilCreated, passes, func() error { return h.Management.Create(ctx, next.DeepCopy()) })
+	err := retry.OnError(attempts, passes, func() error { return h.Management.Create(ctx, next.DeepCopy()) })
 	if !apierrors.IsAlreadyExists(err) {
 		return err
 	}

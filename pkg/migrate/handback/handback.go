@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
@@ -58,6 +59,9 @@ type Plan struct {
 	Obstacles []string
 	// Warnings describe what will change.
 	Warnings []string
+
+	// policies are the names of the admission policies that the plan deletes.
+	policies []string
 }
 
 // Step is one write, or two that belong together.
@@ -460,11 +464,32 @@ func (h *Cluster) planDelete(p *Plan, from client.Client, obj client.Object) {
 func (p *Plan) Apply(ctx context.Context, report func(what string)) error {
 	for _, s := range p.Steps {
 		report(s.What)
-		if err := s.Run(ctx); err != nil {
+		// The API server applies a deleted policy for about a second more.
+		var denied error
+		err := wait.ExponentialBackoffWithContext(ctx, attempts, func(ctx context.Context) (bool, error) {
+			err := s.Run(ctx)
+			if p.deniedByDeletedPolicy(err) {
+				denied = err
+				return false, nil
+			}
+			return true, err
+		})
+		if wait.Interrupted(err) && ctx.Err() == nil {
+			err = denied
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", s.What, err)
 		}
 	}
 	return nil
+}
+
+// deniedByDeletedPolicy reports whether a policy that the plan has deleted rejected a request. The API
+// server's message is all that names it.
+func (p *Plan) deniedByDeletedPolicy(err error) bool {
+	return err != nil && slices.ContainsFunc(p.policies, func(name string) bool {
+		return strings.Contains(err.Error(), "ValidatingAdmissionPolicy '"+name+"' ")
+	})
 }
 
 // ErrBlocked says that there are obstacles.

@@ -53,7 +53,7 @@ func newFixture(t *testing.T) *fixture {
 	c := cluster.Shared(t)
 	f := &fixture{t: t, client: c.Client(t), clock: clocktesting.NewFakeClock(time.Now())}
 	ns := c.Namespace(t)
-	clusters := pools.Cluster{Client: trimming{f.client}, Live: f.client}
+	clusters := kubeclient.Cluster{Client: trimming{f.client}, Live: f.client}
 	f.r = &pools.Reconciler{
 		Management: clusters, Worker: clusters, ClusterInfo: f.client,
 		Recorder: events.NewFakeRecorder(100), Engine: render.NewEngine(), Clock: f.clock, Random: rand.Reader,

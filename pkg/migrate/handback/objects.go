@@ -48,6 +48,9 @@ func (h *Cluster) planDeleteAdmission(ctx context.Context, p *Plan) error {
 				}
 				if obj.Labels[api.LabelManagedBy] == api.FieldManager || obj.Name == api.FieldManager || strings.HasPrefix(obj.Name, api.FieldManager+"-") {
 					h.planDelete(p, c, obj)
+					if kind == "ValidatingAdmissionPolicy" {
+						p.policies = append(p.policies, obj.Name)
+					}
 				}
 			})
 			if err != nil && !meta.IsNoMatchError(err) {

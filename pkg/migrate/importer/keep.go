@@ -9,6 +9,7 @@ import (
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
+	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
@@ -180,11 +181,7 @@ func compare(was, would *render.Output) ([]string, error) {
 	return out, nil
 }
 
-// joinFirst joins the first texts of a list, and counts the others.
+// joinFirst joins the first texts of a list in order, and counts the others.
 func joinFirst(list []string, most int) string {
-	list = slices.Compact(slices.Sorted(slices.Values(list)))
-	if len(list) <= most {
-		return strings.Join(list, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), len(list)-most)
+	return phrase.First(slices.Compact(slices.Sorted(slices.Values(list))), most)
 }

@@ -97,7 +97,7 @@ func (a *importPlan) writeAndCheckPools() {
 		if p.inputs == nil {
 			continue
 		}
-		text, err := p.yamlWithoutCredentials()
+		text, err := p.yamlForDiff()
 		if err != nil {
 			a.addNote(Note{Object: p.object.String(), Message: "not written to " + PoolsDir + ": " + manifest.CutOff(err.Error())})
 			continue
@@ -134,7 +134,7 @@ func (a *importPlan) addExamplePoolIfNone() {
 	kubelets := matrix.Kubelets()
 	p.md.Spec.Template.Spec.Versions.Kubelet = kubelets[len(kubelets)-1]
 	p.md.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: raw}
-	if text, err := p.yamlWithoutCredentials(); err == nil {
+	if text, err := p.yamlForDiff(); err == nil {
 		a.plan.Files[PoolsDir+"/example.yaml"] = text
 		a.addNote(Note{Object: "MachineDeployments", Message: "none with a profile were given: " + PoolsDir + "/example.yaml replaces them for osm-gitops diff; to get them, run kubectl get osp,md -A"})
 	}
@@ -148,10 +148,10 @@ var poolAnnotations = []string{api.AnnotationOSP, api.AnnotationOSPNamespace, ap
 var poolSystemFields = []string{"distUpgradeOnBoot", "disableAutoUpdate", "disableLocksmithD", "disableUpdateEngine", "provisioningUtility",
 	"attachSubscription", "rhelUseSatelliteServer", "rhelSatelliteServer", "rhelOrganizationName"}
 
-// yamlWithoutCredentials returns the pool as `osm-gitops diff` needs it: the inputs of rendering without
+// yamlForDiff returns the pool as `osm-gitops diff` needs it: the inputs of rendering without
 // credentials. It omits the machine parameters of the cloud, and with them the credentials
 // for it, overwriteCloudConfig and the registration of RHEL.
-func (p pool) yamlWithoutCredentials() ([]byte, error) {
+func (p pool) yamlForDiff() ([]byte, error) {
 	annotations := map[string]any{}
 	for key, value := range p.md.Annotations {
 		if slices.Contains(poolAnnotations, key) || strings.HasPrefix(key, api.AnnotationKubeletConfigPrefix) {

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
 )
 
@@ -114,9 +114,5 @@ func SummarizeDifferences(differs []string) string {
 		return "; the documents of the previous controller are equivalent and are retained"
 	}
 	const most = 5
-	list := strings.Join(differs[:min(most, len(differs))], ", ")
-	if n := len(differs) - most; n > 0 {
-		list += fmt.Sprintf(" and %d more", n)
-	}
-	return "; it differs from that of the previous controller in " + list
+	return "; it differs from that of the previous controller in " + phrase.First(differs, most)
 }

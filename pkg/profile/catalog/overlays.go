@@ -233,7 +233,7 @@ func (l *overlayResolver) findBase(ctx context.Context, file string, from api.Pr
 	}
 	var others []string
 	for _, v := range found {
-		digest, err := l.committedDigest(ctx, v)
+		digest, err := l.digestOnceCommitted(ctx, v)
 		if err != nil {
 			return Version{}, err
 		}
@@ -262,9 +262,9 @@ func (l *overlayResolver) findBase(ctx context.Context, file string, from api.Pr
 	return Version{}, missing
 }
 
-// committedDigest is the digest that a version has or, for an edited file, will have
+// digestOnceCommitted is the digest that a version has or, for an edited file, will have
 // after the commit.
-func (l *overlayResolver) committedDigest(ctx context.Context, v Version) (string, error) {
+func (l *overlayResolver) digestOnceCommitted(ctx context.Context, v Version) (string, error) {
 	if !v.dirty {
 		return v.Digest, nil
 	}

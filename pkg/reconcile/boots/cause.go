@@ -210,9 +210,12 @@ func (s *rendering) find(entry *api.MachineBoot) (file string, line int32, near 
 }
 
 // nearestLine returns the line, from 1, that has a command: the reported one, or the nearest within
-// 20 lines. Without a command it is the reported one, which an explicit exit has. It returns 0 if
-// there is none.
+// 20 lines. Without a command it is the reported one, as of the bootstrap stage. It returns 0 if there
+// is none, or if none is reported, as after an explicit exit.
 func nearestLine(lines []string, reported int, command string) (line int, near bool) {
+	if reported == 0 {
+		return 0, false
+	}
 	first, _, _ := strings.Cut(strings.TrimSpace(command), "\n")
 	want := words(first)
 	inRange := func(n int) bool { return n >= 1 && n <= len(lines) }

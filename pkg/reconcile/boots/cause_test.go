@@ -111,7 +111,8 @@ func TestNearestLine(t *testing.T) {
 		near     bool
 	}{
 		"the line itself":                      {8, "curl -f b", 8, false},
-		"an explicit exit":                     {7, "", 7, false},
+		"without a command":                    {7, "", 7, false},
+		"no line is reported":                  {0, "set -e", 0, false},
 		"a command over several lines":         {6, "curl -f --retry 3 a", 4, true},
 		"never a comment":                      {3, "# curl -f a", 0, false},
 		"indented in another way":              {39, "apt-get install x", 39, false},

@@ -22,7 +22,8 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// maxFailedCommits is the number of commits of a source that fail at the same time.
+// maxFailedCommits is the number of commits of a source that fail at the same time. Further ones fail once
+// the machines of these boot again.
 const maxFailedCommits = 20
 
 // commitID matches what a host takes as a commit.
@@ -107,7 +108,7 @@ func (s *Statuses) failedCommits(ctx context.Context, j *job) (failed map[string
 				commits = append(commits, m.Cause.Commit)
 			}
 			for _, commit := range commits {
-				if commitID.MatchString(commit) && failed[commit] == "" && len(failed) < maxFailedCommits {
+				if commitID.MatchString(commit) && failed[commit] == "" {
 					failed[commit] = describeBoot(m.Cause)
 				}
 			}
@@ -145,13 +146,12 @@ func (s *Statuses) sendBootStatuses(ctx context.Context, key types.NamespacedNam
 		return err
 	}
 	j.boots.sent = maps.Clone(j.boots.sent) // the original is shared with other copies of the job
-	for commit := range failed {
-		if _, ok := j.boots.sent[commit]; !ok {
-			j.boots.sent[commit] = job{}
+	ended := slices.DeleteFunc(slices.Sorted(maps.Keys(j.boots.sent)), func(commit string) bool { return failed[commit] != "" })
+	for _, commit := range append(ended, slices.Sorted(maps.Keys(failed))...) { // the first ones make room for others
+		about, ok := j.boots.sent[commit]
+		if !ok && j.boots.countHeld() >= maxFailedCommits {
+			continue
 		}
-	}
-	for _, commit := range slices.Sorted(maps.Keys(j.boots.sent)) {
-		about := j.boots.sent[commit]
 		about.source, about.commit = j.source, commit
 		want := status{commit: commit, state: Success, context: name, description: "machines boot again"}
 		if text := failed[commit]; text != "" {
@@ -171,6 +171,16 @@ func (s *Statuses) sendBootStatuses(ctx context.Context, key types.NamespacedNam
 		}
 	}
 	return errors.Join(err, s.storeBoots(ctx, j))
+}
+
+// countHeld returns the number of commits for which the host has a failure, without those whose end it rejects.
+func (b boots) countHeld() (n int) {
+	for _, about := range b.sent {
+		if about.failedAttempt == "" {
+			n++
+		}
+	}
+	return n
 }
 
 // storeBoots records on the source for which commits the host has a failure, so that a controller which

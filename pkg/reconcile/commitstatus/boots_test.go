@@ -3,6 +3,7 @@ package commitstatus
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -204,4 +205,55 @@ func TestRejectedBootStatus(t *testing.T) {
 	if n := h.count(); n != tries+1 || len(b.recorder.Events) > 0 {
 		t.Errorf("%d more requests", n-tries)
 	}
+}
+
+// Of more commits than can fail at the same time, none is reported as booting again while it fails, and
+// another one fails in place of one whose machines boot again.
+func TestManyFailingCommits(t *testing.T) {
+	h, b := newHost(t), newBootReports(t)
+	ps := b.source("osps", "github", "https://github.com/octo/hello", h.url)
+	want := []string{good}
+	b.looked(ps, []string{"a"})
+	h.wait(want...)
+	var machines []api.MachineBootStatus
+	var commits []string
+	for i := range maxFailedCommits + 1 {
+		commits = append(commits, fmt.Sprintf("%040x", i+1))
+		machines = append(machines, boot(fmt.Sprintf("m%d", i), "b", "v1", commits[i], api.BootFailing, 3))
+	}
+	b.write(machines[1:]...)
+	want = append(want, slices.Repeat([]string{red}, maxFailedCommits)...)
+	h.wait(want...)
+	b.failedCommits(ps, commits[1:]...)
+	b.write(machines...)
+	h.wait(want...)
+	b.failedCommits(ps, commits[1:]...)
+	b.write(machines[:maxFailedCommits]...)
+	h.wait(append(want, green, red)...)
+	b.failedCommits(ps, commits[:maxFailedCommits]...)
+	if sent := h.paths[len(want):]; !strings.HasSuffix(sent[0], "/statuses/"+commits[maxFailedCommits]) || !strings.HasSuffix(sent[1], "/statuses/"+commits[0]) {
+		t.Errorf("the statuses are sent to %q", sent)
+	}
+}
+
+// Commits that vanished from the host, so that it rejects their success, leave room for others that fail.
+func TestVanishedFailingCommits(t *testing.T) {
+	h, b := newHost(t), newBootReports(t)
+	ps := b.source("osps", "github", "https://github.com/octo/hello", h.url)
+	b.looked(ps, []string{"a"})
+	want := []string{good}
+	h.wait(want...)
+	var machines []api.MachineBootStatus
+	for i := range maxFailedCommits {
+		machines = append(machines, boot(fmt.Sprintf("m%d", i), "b", "v1", fmt.Sprintf("%040x", i+1), api.BootFailing, 3))
+	}
+	b.write(machines...)
+	want = append(want, slices.Repeat([]string{red}, maxFailedCommits)...)
+	h.wait(want...)
+	h.answer("No commit found for SHA", slices.Repeat([]int{422}, maxFailedCommits)...)
+	b.write()
+	h.wait(want...)
+	b.write(boot("n", "b", "v1", earlier, api.BootFailing, 3))
+	h.wait(append(want, red)...)
+	b.failedCommits(ps, earlier)
 }

@@ -12,7 +12,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
+	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 )
 
 // rolloutProgress counts the pools of a commit's changes: all, those that are rotated, and those
@@ -81,11 +81,11 @@ func bootsFrom(ctx context.Context, secrets client.Reader, config map[string]str
 
 // describe summarizes the outcome of a commit, in at most maxDescription characters.
 func (f rolloutProgress) describe(profiles int) string {
-	s := notify.FormatCount(profiles, "profile") + " applied, "
+	s := phrase.Count(profiles, "profile") + " applied, "
 	if f.rotated == f.pools {
-		s += notify.FormatCount(f.pools, "pool") + " rotated"
+		s += phrase.Count(f.pools, "pool") + " rotated"
 	} else {
-		s += fmt.Sprintf("%d of %s rotated", f.rotated, notify.FormatCount(f.pools, "pool"))
+		s += fmt.Sprintf("%d of %s rotated", f.rotated, phrase.Count(f.pools, "pool"))
 	}
 	if f.rejected > 0 {
 		s += fmt.Sprintf(", %d refused", f.rejected)

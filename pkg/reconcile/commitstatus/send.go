@@ -216,7 +216,7 @@ func (s *Statuses) postStatus(ctx context.Context, provider string, to endpoint,
 
 // appToken requests a token of the source's GitHub App for this one status.
 func appToken(ctx context.Context, to endpoint, over *source.Transport) (string, error) {
-	token, err := to.app.StatusToken(ctx, over, path.Base(to.repository))
+	token, err := to.app.RequestStatusToken(ctx, over, path.Base(to.repository))
 	if errors.Is(err, source.ErrAuthentication) || errors.Is(err, source.ErrInvalid) {
 		return "", reject("%v", err)
 	}

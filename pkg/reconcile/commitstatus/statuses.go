@@ -21,7 +21,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/githost"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
+	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
@@ -281,7 +281,7 @@ func (s *Statuses) desiredStatus(ctx context.Context, j job) (want status, settl
 	}
 	if want.state == Failure {
 		first := redact.PrintableLine(j.problems[0].Error())
-		want.description = truncate(fmt.Sprintf("%s: %s", notify.FormatCount(len(j.problems), "problem"), first), maxDescription)
+		want.description = truncate(fmt.Sprintf("%s: %s", phrase.Count(len(j.problems), "problem"), first), maxDescription)
 		return want, true, nil
 	}
 	profiles := 0
@@ -291,7 +291,7 @@ func (s *Statuses) desiredStatus(ctx context.Context, j job) (want status, settl
 		}
 	}
 	if s.Pools == nil {
-		want.description = notify.FormatCount(profiles, "profile") + " applied"
+		want.description = phrase.Count(profiles, "profile") + " applied"
 		return want, true, nil
 	}
 	f, err := readRolloutProgress(ctx, s.Client, s.Pools(), j.source.Namespace, j.changed)

@@ -6,12 +6,12 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/impact"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/dryrun/virtual"
 	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
 )
@@ -135,7 +135,7 @@ func (p *Pool) machineEffect() string {
 	case gone:
 		out = append(out, "machines can no longer be created")
 	case len(other) > 0:
-		out = append(out, "new machines boot something different: "+joinFirst(other))
+		out = append(out, "new machines boot something different: "+phrase.First(other, mostNamed))
 	}
 	if absent {
 		out = append(out, "each Secret that is deleted and created is absent for a moment, once, while no machine boots")
@@ -160,14 +160,3 @@ func (p *Pool) machineEffect() string {
 
 // mostNamed is the maximum number of names in a sentence.
 const mostNamed = 10
-
-// joinFirst joins the first names of a list, and counts the others.
-func joinFirst(names []string) string {
-	more := ""
-	if n := len(names) - mostNamed; n > 0 {
-		names, more = names[:mostNamed], fmt.Sprintf(" and %d more", n)
-	}
-	return strings.Join(names, ", ") + more
-}
-
-func isNotFound(err error) bool { return apierrors.IsNotFound(err) }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -100,17 +101,9 @@ type Write struct {
 
 // HasFailures reports whether something would be rejected, or could not be checked.
 func (r *Report) HasFailures() bool {
-	for _, s := range r.Sources {
-		if !s.Ready || s.Problem != "" {
-			return true
-		}
-	}
-	for _, p := range r.Pools {
-		if p.Problem != "" || p.Rejected != "" && !p.Waits {
-			return true
-		}
-	}
-	return slices.ContainsFunc(r.Nodes, func(s Subject) bool { return s.Problem != "" })
+	return slices.ContainsFunc(r.Sources, func(s Source) bool { return !s.Ready || s.Problem != "" }) ||
+		slices.ContainsFunc(r.Pools, func(p Pool) bool { return p.Problem != "" || p.Rejected != "" && !p.Waits }) ||
+		slices.ContainsFunc(r.Nodes, func(s Subject) bool { return s.Problem != "" })
 }
 
 // eventLog are the objects with writes or events, by subject.
@@ -121,7 +114,7 @@ type eventLog struct {
 
 func (t *eventLog) subjectFor(subject string) *Subject {
 	if t.subjects[subject] == nil {
-		_, plain, _ := cutLastSpace(subject)
+		plain := subject[strings.LastIndex(subject, " ")+1:] // names of objects have no blank
 		t.subjects[subject] = &Subject{Name: plain, Writes: []Write{}, Events: []virtual.Event{}}
 	}
 	return t.subjects[subject]
@@ -223,12 +216,6 @@ func reportingSubject(subject string) string {
 	return subject
 }
 
-// cutLastSpace cuts at the last blank: names of objects have none.
-func cutLastSpace(s string) (before, after string, found bool) {
-	i := strings.LastIndex(s, " ")
-	return s[:max(i, 0)], s[i+1:], i >= 0
-}
-
 // addSources adds the ProfileSources.
 func (r *DryRun) addSources(ctx context.Context, out *Report, all *eventLog) error {
 	var list api.ProfileSourceList
@@ -263,7 +250,7 @@ func (r *DryRun) setPoolState(ctx context.Context, p *Pool, key types.Namespaced
 		}
 	}
 	var md cluster.MachineDeployment
-	if err := r.Worker.Get(ctx, key, &md); err != nil && !isNotFound(err) {
+	if err := r.Worker.Get(ctx, key, &md); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("reading MachineDeployment %s: %w", key, err)
 	}
 	p.Profile = redact.PrintableLine(md.Annotations[api.AnnotationOSP])
@@ -277,7 +264,7 @@ func (r *DryRun) setPoolState(ctx context.Context, p *Pool, key types.Namespaced
 			continue
 		}
 		err := r.Worker.Get(ctx, types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: d.Secret}, &corev1.Secret{})
-		if isNotFound(err) {
+		if apierrors.IsNotFound(err) {
 			p.Documents[i].Change, p.Documents[i].Equivalence = DocumentMissing, ""
 		} else if err != nil {
 			return fmt.Errorf("reading Secret %s: %w", d.Secret, err)
@@ -286,7 +273,7 @@ func (r *DryRun) setPoolState(ctx context.Context, p *Pool, key types.Namespaced
 	osc := kubeclient.Metadata(kubeclient.ConfigKind)
 	err := r.Management.Get(ctx, types.NamespacedName{Namespace: r.Namespace, Name: lineage.NamesOf(key).Config}, osc)
 	if err != nil {
-		if isNotFound(err) {
+		if apierrors.IsNotFound(err) {
 			return nil
 		}
 		return fmt.Errorf("reading OperatingSystemConfig of pool %s: %w", key, err)

@@ -2,8 +2,10 @@ package dryrun
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -76,7 +78,7 @@ func (d Document) changeText() string {
 		out = "is deleted and created: it means " + d.Equivalence
 	}
 	if len(d.Differs) > 0 {
-		out += ": " + joinFirst(d.Differs)
+		out += ": " + phrase.First(d.Differs, mostNamed)
 	}
 	return out
 }
@@ -186,19 +188,9 @@ func (r *Report) Summary() string {
 }
 
 func (p Pool) hasEquivalence(equivalence string) bool {
-	for _, d := range p.Documents {
-		if d.Equivalence == equivalence {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Documents, func(d Document) bool { return d.Equivalence == equivalence })
 }
 
 func (p Pool) hasChange(change string) bool {
-	for _, d := range p.Documents {
-		if d.Change == change {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Documents, func(d Document) bool { return d.Change == change })
 }

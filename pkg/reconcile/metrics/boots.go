@@ -15,21 +15,17 @@ const (
 
 // BootCounted counts the outcome of a boot of a pool, "namespace/name", with a version of its profile.
 func (m *Metrics) BootCounted(pool, version, outcome string) {
-	if m != nil {
-		m.booted.WithLabelValues(pool, version, outcome).Inc()
-	}
+	m.count(boots, pool, version, outcome)
 }
 
 // BootMeasured records the time until a machine had a Node.
 func (m *Metrics) BootMeasured(d time.Duration) {
-	if m != nil {
-		m.bootTimes.WithLabelValues().Observe(d.Seconds())
-	}
+	m.observe(bootSeconds, d)
 }
 
 // ForgetBoots drops the counts of a pool that is gone.
 func (m *Metrics) ForgetBoots(pool string) {
 	if m != nil {
-		m.booted.DeletePartialMatch(prometheus.Labels{"pool": pool})
+		m.counters[boots.Name].DeletePartialMatch(prometheus.Labels{"pool": pool})
 	}
 }

@@ -20,25 +20,11 @@ type Metrics struct {
 	webhook     func() time.Time // when the webhooks' certificate expires; nil if there is none
 	nodes       func() []NodeCount
 
-	descs      descs
-	fetches    *prometheus.HistogramVec
-	failures   *prometheus.CounterVec
-	rotated    *prometheus.CounterVec
-	unsent     *prometheus.CounterVec
-	renderings *prometheus.HistogramVec
-	booted     *prometheus.CounterVec
-	bootTimes  *prometheus.HistogramVec
-	provenance provenance
-	auditLog   auditLogCounts
-}
-
-type descs struct {
-	sourceInfo, sourceLastFetch, windowOpen         *prometheus.Desc
-	poolInfo, poolReady, poolRejected, poolUserData *prometheus.Desc
-	poolLimit, poolTokenEnds, poolNodeEnds          *prometheus.Desc
-	clusterUp, webhookEnds                          *prometheus.Desc
-	nodesByEvidence, nodesDisputed, nodesDiffering  *prometheus.Desc
-	records                                         *prometheus.Desc
+	// The metrics by name: the gauges that a scrape builds, then those that client_golang stores.
+	descs      map[string]*prometheus.Desc
+	counters   map[string]*prometheus.CounterVec
+	histograms map[string]*prometheus.HistogramVec
+	gauges     map[string]prometheus.Gauge
 }
 
 // SourceState is the reported state of a ProfileSource.
@@ -73,155 +59,149 @@ type PoolMetrics struct {
 
 // New returns empty metrics.
 func New() *Metrics {
-	return &Metrics{
-		sources:     map[types.NamespacedName]sourceState{},
-		pools:       map[types.NamespacedName]PoolMetrics{},
-		connections: map[string]func() bool{},
-		descs: descs{
-			sourceInfo: sourceInfo.desc(), sourceLastFetch: sourceLastFetch.desc(), windowOpen: windowOpen.desc(),
-			poolInfo: poolInfo.desc(), poolReady: poolReady.desc(), poolRejected: poolRejected.desc(),
-			poolUserData: poolUserData.desc(), poolLimit: poolLimit.desc(), poolTokenEnds: poolTokenEnds.desc(), poolNodeEnds: poolNodeEnds.desc(),
-			clusterUp: clusterUp.desc(), webhookEnds: webhookEnds.desc(),
-			nodesByEvidence: nodesRecorded.desc(), nodesDisputed: nodesDisputed.desc(), nodesDiffering: nodesDiffering.desc(), records: records.desc(),
-		},
-		provenance: newProvenance(), auditLog: newAuditLogCounts(),
-		// A request to an unchanged repository takes milliseconds, a first clone minutes.
-		fetches:  sourceFetch.histogram([]float64{.01, .1, 1, 10, 60, 600}),
-		failures: sourceFailures.counter(),
-		rotated:  rotations.counter(),
-		unsent:   unsent.counter(),
-		booted:   boots.counter(), bootTimes: bootSeconds.histogram([]float64{30, 60, 90, 120, 180, 240, 300, 450, 600, 900, 1800}),
-		renderings: renderSec.histogram([]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, 1}),
+	m := &Metrics{
+		sources: map[types.NamespacedName]sourceState{}, pools: map[types.NamespacedName]PoolMetrics{}, connections: map[string]func() bool{},
+		descs: map[string]*prometheus.Desc{}, counters: map[string]*prometheus.CounterVec{}, histograms: map[string]*prometheus.HistogramVec{}, gauges: map[string]prometheus.Gauge{},
+	}
+	for _, metric := range AllMetrics() {
+		switch metric.Type {
+		case "counter":
+			m.counters[metric.Name] = prometheus.NewCounterVec(prometheus.CounterOpts{Name: metric.Name, Help: metric.Help}, metric.Labels)
+			if len(metric.Labels) == 0 {
+				m.counters[metric.Name].WithLabelValues() // it is 0 from the beginning
+			}
+		case "histogram":
+			m.histograms[metric.Name] = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: metric.Name, Help: metric.Help, Buckets: buckets[metric.Name]}, metric.Labels)
+		default:
+			m.descs[metric.Name] = prometheus.NewDesc(metric.Name, metric.Help, metric.Labels, nil)
+		}
+	}
+	for _, metric := range []Metric{provenancesStored, provenanceOn, auditLogWaiting} {
+		delete(m.descs, metric.Name)
+		m.gauges[metric.Name] = prometheus.NewGauge(prometheus.GaugeOpts{Name: metric.Name, Help: metric.Help})
+	}
+	return m
+}
+
+// count adds one to a counter.
+func (m *Metrics) count(counter Metric, labels ...string) {
+	if m != nil {
+		m.counters[counter.Name].WithLabelValues(labels...).Inc()
+	}
+}
+
+// observe adds a duration to a histogram.
+func (m *Metrics) observe(histogram Metric, took time.Duration, labels ...string) {
+	if m != nil {
+		m.histograms[histogram.Name].WithLabelValues(labels...).Observe(took.Seconds())
+	}
+}
+
+// set sets a gauge that client_golang stores.
+func (m *Metrics) set(gauge Metric, value float64) {
+	if m != nil {
+		m.gauges[gauge.Name].Set(value)
+	}
+}
+
+// update changes the state from which a scrape builds gauges.
+func (m *Metrics) update(change func()) {
+	if m != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		change()
 	}
 }
 
 // SetSource stores the state of a ProfileSource.
 func (m *Metrics) SetSource(key types.NamespacedName, s SourceState) {
-	if m == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	had := m.sources[key]
-	had.SourceState = s
-	m.sources[key] = had
+	m.update(func() {
+		had := m.sources[key]
+		had.SourceState = s
+		m.sources[key] = had
+	})
 }
 
 // SetWindows stores the state of the maintenance windows of a ProfileSource.
 func (m *Metrics) SetWindows(key types.NamespacedName, all []api.WindowStatus) {
-	if m == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s, known := m.sources[key]
-	if !known && len(all) == 0 {
-		return // it was deleted
-	}
-	s.windows = all
-	m.sources[key] = s
+	m.update(func() {
+		s, known := m.sources[key]
+		if !known && len(all) == 0 {
+			return // it was deleted
+		}
+		s.windows = all
+		m.sources[key] = s
+	})
 }
 
 // ObserveFetch counts a read of a source: its duration, and the reason of its failure, empty
 // for none.
 func (m *Metrics) ObserveFetch(key types.NamespacedName, at time.Time, took time.Duration, failure string) {
-	if m == nil {
-		return
-	}
-	m.fetches.WithLabelValues(key.Namespace, key.Name).Observe(took.Seconds())
+	m.observe(sourceFetch, took, key.Namespace, key.Name)
 	if failure != "" {
-		m.failures.WithLabelValues(key.Namespace, key.Name, failure).Inc()
+		m.count(sourceFailures, key.Namespace, key.Name, failure)
 		return
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := m.sources[key]
-	s.read = at
-	m.sources[key] = s
+	m.update(func() {
+		s := m.sources[key]
+		s.read = at
+		m.sources[key] = s
+	})
 }
 
 // SourceGone removes a ProfileSource.
 func (m *Metrics) SourceGone(key types.NamespacedName) {
-	if m == nil {
-		return
-	}
-	labels := prometheus.Labels{"namespace": key.Namespace, "name": key.Name}
-	m.fetches.DeletePartialMatch(labels)
-	m.failures.DeletePartialMatch(labels)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.sources, key)
+	m.update(func() {
+		labels := prometheus.Labels{"namespace": key.Namespace, "name": key.Name}
+		m.histograms[sourceFetch.Name].DeletePartialMatch(labels)
+		m.counters[sourceFailures.Name].DeletePartialMatch(labels)
+		delete(m.sources, key)
+	})
 }
 
 // SetPool stores the state of a pool. Strings that many pools share are stored once.
 func (m *Metrics) SetPool(key types.NamespacedName, s PoolMetrics) {
-	if m == nil {
-		return
-	}
 	s.Profile, s.Version, s.Commit = internString(s.Profile), internString(s.Version), internString(s.Commit)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.pools[key] = s
+	m.update(func() { m.pools[key] = s })
 }
 
 // SetPoolRejection stores why a pool does not have what it requests; the rest of its state
 // remains.
 func (m *Metrics) SetPoolRejection(key types.NamespacedName, reason string) {
-	if m == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := m.pools[key]
-	s.RejectionReason = reason
-	m.pools[key] = s
+	m.update(func() {
+		s := m.pools[key]
+		s.RejectionReason = reason
+		m.pools[key] = s
+	})
 }
 
 // PoolGone removes a pool.
 func (m *Metrics) PoolGone(key types.NamespacedName) {
-	if m == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.pools, key)
+	m.update(func() { delete(m.pools, key) })
 }
 
 // CountDocumentWrite counts a write of a pool's documents, by one of Reasons.
 func (m *Metrics) CountDocumentWrite(reason string) {
-	if m != nil {
-		m.rotated.WithLabelValues(reason).Inc()
-	}
+	m.count(rotations, reason)
 }
 
 // EventDropped counts an event about a pool that was not emitted, by its reason.
 func (m *Metrics) EventDropped(reason string) {
-	if m != nil {
-		m.unsent.WithLabelValues(reason).Inc()
-	}
+	m.count(unsent, reason)
 }
 
 // ObserveRender counts a rendering.
 func (m *Metrics) ObserveRender(took time.Duration) {
-	if m != nil {
-		m.renderings.WithLabelValues().Observe(took.Seconds())
-	}
+	m.observe(renderSec, took)
 }
 
 // RegisterCluster registers up, which reports at each scrape whether a cluster answers.
 func (m *Metrics) RegisterCluster(name string, up func() bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.connections[name] = up
+	m.update(func() { m.connections[name] = up })
 }
 
 // RegisterWebhookCertificate registers ends, which returns at each scrape when the serving
 // certificate of the webhooks expires, zero if there is none yet.
 func (m *Metrics) RegisterWebhookCertificate(ends func() time.Time) {
-	if m == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.webhook = ends
+	m.update(func() { m.webhook = ends })
 }

@@ -1,10 +1,6 @@
 package metrics
 
-import (
-	"slices"
-
-	"github.com/prometheus/client_golang/prometheus"
-)
+import "slices"
 
 // Metric is a row of the table.
 type Metric struct {
@@ -80,6 +76,14 @@ func AllMetrics() []Metric {
 	}
 }
 
+// buckets are those of the histograms.
+var buckets = map[string][]float64{
+	// A request to an unchanged repository takes milliseconds, a first clone minutes.
+	sourceFetch.Name: {.01, .1, 1, 10, 60, 600},
+	bootSeconds.Name: {30, 60, 90, 120, 180, 240, 300, 450, 600, 900, 1800},
+	renderSec.Name:   {.0005, .001, .0025, .005, .01, .025, .05, .1, 1},
+}
+
 // Reasons are the values of the label reason of rotations_total.
 var Reasons = []string{Created, Profile, Pool, Settings, Credentials, Restored}
 
@@ -105,22 +109,4 @@ func joinWithOr(words []string) string {
 		out += w
 	}
 	return out
-}
-
-func (m Metric) desc() *prometheus.Desc { return prometheus.NewDesc(m.Name, m.Help, m.Labels, nil) }
-
-func (m Metric) counter() *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.Name, Help: m.Help}, m.Labels)
-}
-
-func (m Metric) one() prometheus.Counter {
-	return prometheus.NewCounter(prometheus.CounterOpts{Name: m.Name, Help: m.Help})
-}
-
-func (m Metric) gauge() prometheus.Gauge {
-	return prometheus.NewGauge(prometheus.GaugeOpts{Name: m.Name, Help: m.Help})
-}
-
-func (m Metric) histogram(buckets []float64) *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: m.Name, Help: m.Help, Buckets: buckets}, m.Labels)
 }

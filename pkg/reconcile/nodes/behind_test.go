@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/observe"
 )
@@ -47,7 +48,7 @@ func TestBehindIsNotToldOfARecreatedNode(t *testing.T) {
 	}
 	f.serve(pool, "v2.0.0")
 
-	here := observe.Cluster{Client: unindexed{f.client}, Live: f.client}
+	here := kubeclient.Cluster{Client: unindexed{f.client}, Live: f.client}
 	r := behindReconciler{&Reconciler{Reader: observe.Reader{Management: here, Worker: here, Namespace: f.ns}, Clock: f.clock, pace: flowcontrol.NewFakeAlwaysRateLimiter()}}
 	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: pool.Namespace, Name: pool.Name}}); err != nil {
 		t.Fatal(err)

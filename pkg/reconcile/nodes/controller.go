@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
@@ -53,13 +54,14 @@ type Reconciler struct {
 	Retention Retention
 	// AuditLog is the audit log; nil disables it. No object is deleted before the audit
 	// log has its entries.
-	AuditLog AuditLog
+	AuditLog *auditlog.Writer
 	// Metrics counts NodeProvenances; nil disables it.
 	Metrics *metrics.Metrics
 
-	// handled are the nodes whose changed report was handled, silent those that seemed to report no more:
-	// since when.
-	handled, silent *cache.LRUExpireCache
+	// handled are the nodes whose changed report was handled, suspected those whose silence was checked
+	// against the API server, both in the last minute; silent are those that seemed to report no more: since
+	// when.
+	handled, suspected, silent *cache.LRUExpireCache
 
 	counts nodeCounts
 	pace   flowcontrol.RateLimiter // limits writes that a push causes
@@ -85,14 +87,14 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 	if !found {
 		node = nil
 	}
-	known, err := r.ProvenancesOf(ctx, req.Name)
+	existing, err := r.ProvenancesOf(ctx, req.Name)
 	if err != nil {
 		return 0, err
 	}
 	var provenance *api.NodeProvenance
 	var auditErr error
-	for i := range known {
-		switch np := &known[i]; {
+	for i := range existing {
+		switch np := &existing[i]; {
 		case np.Spec.Node.Name != req.Name: // two names with the same label
 		case node != nil && np.Spec.Node.UID == node.UID:
 			provenance = np
@@ -124,7 +126,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 	target := statusTarget{provenance, untrimmed, pool}
 	match, unmatched := r.observeMatch(ctx, node, target)
 	// A node can change its own labels and annotation at any rate, and must not cause as many writes.
-	if !untrimmed && (match.changed || r.isReportOrNameChanged(node, provenance)) && !r.mayHandle(node.UID) {
+	if !untrimmed && (match.changed || r.isReportOrNameChanged(node, provenance)) && !oncePerMinute(r.handled, node.UID) {
 		return 0, errAgain
 	}
 	// One mistake can concern every node.
@@ -147,12 +149,12 @@ const later = time.Minute
 // maxNodes is the maximum number of nodes that a cache has, which is more than a cluster does.
 const maxNodes = 1 << 17
 
-// mayHandle reports whether a changed report of a node can be handled now, and records it.
-func (r *Reconciler) mayHandle(node types.UID) bool {
-	if _, recently := r.handled.Get(node); recently {
+// oncePerMinute reports whether a cache does not have a node, and adds it for a minute.
+func oncePerMinute(recent *cache.LRUExpireCache, node types.UID) bool {
+	if _, recently := recent.Get(node); recently {
 		return false
 	}
-	r.handled.Add(node, nil, later)
+	recent.Add(node, nil, later)
 	return true
 }
 

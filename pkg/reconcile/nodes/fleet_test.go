@@ -29,6 +29,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
@@ -48,6 +49,7 @@ type fleet struct {
 	clock  *clocktesting.FakeClock
 	events *events.FakeRecorder
 	writes atomic.Int64 // write requests of the controller
+	reads  atomic.Int64 // its requests for one Node
 	keep   Retention
 	stop   func()
 
@@ -93,7 +95,7 @@ func (f *fleet) start() {
 	scheme, err := cluster.Scheme()
 	f.do(err)
 	cfg := rest.CopyConfig(cluster.Shared(f.t).Config)
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return counting{next, &f.writes} })
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return counting{next, &f.writes, &f.reads} })
 	skip := true
 	objects := nodecache.WorkerObjects()
 	objects[&appsv1.ControllerRevision{}] = nodecache.Records(f.ns)
@@ -103,13 +105,13 @@ func (f *fleet) start() {
 		Cache:      cache.Options{DefaultTransform: nodecache.TrimTransform(), ByObject: objects},
 	})
 	f.do(err)
-	here := observe.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
+	here := kubeclient.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 	r := &Reconciler{Reader: observe.Reader{Management: here, Worker: here, Namespace: f.ns, Engine: render.NewEngine()}, Recorder: f.events, Clock: f.clock, Retention: f.keep, Metrics: f.metrics}
 	if f.journal != nil {
 		r.AuditLog = f.journal
 	}
 	f.do(nodecache.IndexMachines(f.t.Context(), mgr.GetFieldIndexer()))
-	f.do(r.Setup(f.t.Context(), mgr, Watches{Management: mgr.GetCache(), Concurrency: 1}))
+	f.do(r.Setup(f.t.Context(), mgr, mgr.GetCache(), 1))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(f.t.Context()))
 	ended := make(chan struct{})
 	go func() {
@@ -121,15 +123,17 @@ func (f *fleet) start() {
 	f.stop = func() { cancel(); <-ended; f.stop = func() {} }
 }
 
-// counting counts what writes.
+// counting counts what writes, and what reads one Node.
 type counting struct {
-	next   http.RoundTripper
-	writes *atomic.Int64
+	next          http.RoundTripper
+	writes, reads *atomic.Int64
 }
 
 func (c counting) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Method != http.MethodGet {
 		c.writes.Add(1)
+	} else if strings.HasPrefix(req.URL.Path, "/api/v1/nodes/") {
+		c.reads.Add(1)
 	}
 	return c.next.RoundTrip(req)
 }

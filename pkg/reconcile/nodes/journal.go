@@ -19,12 +19,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
-// AuditLog is an audit log, such as *auditlog.Writer.
-type AuditLog interface {
-	// Append returns when the entries are durable.
-	Append(entries ...auditlog.Event) error
-}
-
 // errAuditPending reports that the audit log could not be written, which is logged there.
 var errAuditPending = errors.New("the audit log lacks a fact")
 

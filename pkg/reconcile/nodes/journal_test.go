@@ -21,6 +21,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/observe"
@@ -255,7 +256,7 @@ func TestDroppedOnlyIfRemoved(t *testing.T) {
 	stale := f.provenance(node).DeepCopy()
 	now := metav1.NewTime(f.clock.Now())
 	stale.Status.Removed = &now
-	r := &Reconciler{Reader: observe.Reader{Worker: observe.Cluster{Client: f.client, Live: f.client}}, AuditLog: f.journal}
+	r := &Reconciler{Reader: observe.Reader{Worker: kubeclient.Cluster{Client: f.client, Live: f.client}}, AuditLog: f.journal}
 	if drop, err := r.recordBeforeDeletion(t.Context(), stale); drop || err != nil {
 		t.Errorf("it is dropped: %v (err %v)", drop, err)
 	}

@@ -93,8 +93,12 @@ func (r *Reconciler) evaluate(ctx context.Context, node *metav1.PartialObjectMet
 		seen.report, last = &report, report.Time
 	}
 	if seen.next = drift.Deadline(last).Sub(now); seen.next <= 0 { // by the clock of the node, if it has reported
+		if !oncePerMinute(r.suspected, node.UID) { // root on a node can write an old time at any rate
+			return errAgain
+		}
 		silence, err := r.observeSilence(ctx, np, text)
 		if err != nil {
+			r.suspected.Remove(node.UID) // the next attempt reads it again
 			return err
 		}
 		if silence.silent {
@@ -273,7 +277,7 @@ func (r *Reconciler) concludeMatch(ctx context.Context, np *api.NodeProvenance, 
 		}
 		report.Differences = drift.FindVersions(report.Differences, versions)
 	}
-	return drift.Reported(report, now.Time), nil
+	return drift.StatusFromReport(report, now.Time), nil
 }
 
 // setConditions adds conditions to a status, or replaces those of their types. The others are read

@@ -25,6 +25,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/drift"
@@ -287,7 +288,7 @@ func TestMatchWithoutSettings(t *testing.T) {
 	f := newFleet(t)
 	pool := f.pool("workers", "osp-m")
 	rec := f.serveRecord(pool, f.matched(pool, "v1.0.0", nil, true))
-	here := observe.Cluster{Client: f.client, Live: f.client}
+	here := kubeclient.Cluster{Client: f.client, Live: f.client}
 	reader := &observe.Reader{Management: here, Worker: here, Namespace: f.ns, Engine: render.NewEngine()}
 	timeline, err := reader.TimelineOf(t.Context(), client.ObjectKeyFromObject(pool), true)
 	f.do(err)
@@ -353,7 +354,7 @@ func TestMatchWithoutRecord(t *testing.T) {
 	f := newFleet(t)
 	pool := f.pool("workers", "osp-m")
 	f.serveRecord(pool, f.matched(pool, "v1.0.0", nil, true))
-	here := observe.Cluster{Client: f.client, Live: f.client}
+	here := kubeclient.Cluster{Client: f.client, Live: f.client}
 	reader := &observe.Reader{Management: here, Worker: here, Namespace: f.ns, Engine: render.NewEngine()}
 	timeline, err := reader.TimelineOf(t.Context(), client.ObjectKeyFromObject(pool), true)
 	f.do(err)
@@ -480,7 +481,7 @@ func TestMatchOfStaleCache(t *testing.T) {
 	node := f.join(f.machine(pool), says(rec))
 	f.ready(node, corev1.ConditionTrue, f.clock.Now())
 	f.reports(node, f.report(rec))
-	here := observe.Cluster{Client: f.client, Live: f.client}
+	here := kubeclient.Cluster{Client: f.client, Live: f.client}
 	r := &Reconciler{Reader: observe.Reader{Management: here, Worker: here, Namespace: f.ns}, Clock: f.clock, silent: apicache.NewLRUExpireCacheWithClock(1, f.clock)}
 	np := &api.NodeProvenance{Spec: api.NodeProvenanceSpec{Node: api.ProvenanceNode{Name: node.Name, UID: node.UID, Joined: node.CreationTimestamp}}}
 	f.clock.Step(25 * time.Hour)
@@ -573,12 +574,12 @@ func TestChangesOfManyNodes(t *testing.T) {
 	r := &Reconciler{handled: apicache.NewLRUExpireCacheWithClock(maxNodes, clock)}
 	for range 2 {
 		for i := range 20_000 {
-			if !r.mayHandle(types.UID(fmt.Sprint(i))) {
+			if !oncePerMinute(r.handled, types.UID(fmt.Sprint(i))) {
 				t.Fatalf("node %d has to wait", i)
 			}
 		}
 		for i := range 20_000 {
-			if r.mayHandle(types.UID(fmt.Sprint(i))) {
+			if oncePerMinute(r.handled, types.UID(fmt.Sprint(i))) {
 				t.Fatalf("node %d is handled twice", i)
 			}
 		}
@@ -624,4 +625,39 @@ func TestMatchHostile(t *testing.T) {
 	if gone.Status.Match == nil || gone.Status.Match.State != api.MatchStateDiffers {
 		t.Errorf("it has %+v", gone.Status.Match)
 	}
+}
+
+// A node that changes a report with an old time at any rate causes one read of its Node a minute
+// (security.md 47).
+func TestMatchOfOldTimes(t *testing.T) {
+	f := newFleet(t)
+	pool := f.pool("workers", "osp-m")
+	rec := f.serveRecord(pool, f.matched(pool, "v1.0.0", nil, true))
+	f.start()
+	node := f.join(f.machine(pool), says(rec))
+	f.ready(node, corev1.ConditionTrue, f.clock.Now())
+	f.reports(node, f.report(rec))
+	f.matches(node, api.MatchStateMatches, api.ReasonUnchanged)
+	f.clock.Step(2 * time.Minute)
+	f.quiet()
+	f.reads.Store(0)
+	old := func(found string) {
+		t.Helper()
+		text := f.report(rec, api.MatchDifference{Path: "/etc/a", Reason: api.DifferenceContent, Found: found})
+		now := f.clock.Now().UTC()
+		f.reports(node, strings.Replace(text, now.Format(time.RFC3339), now.Add(-48*time.Hour).Format(time.RFC3339), 1))
+	}
+	old("000000000000")
+	f.matches(node, api.MatchStateDiffers, api.ReasonEdited)
+	for i := range 100 {
+		old(fmt.Sprintf("%012x", i+1))
+	}
+	if writes, reads := f.quiet(), f.reads.Load(); writes != 1 || reads != 1 {
+		t.Errorf("%d writes and %d reads for 100 changes", writes, reads)
+	}
+	f.clock.Step(2 * time.Minute)
+	old("0123456789ab")
+	f.until(lineage.ProvenanceName(node.Name, node.UID), func(np *api.NodeProvenance) bool {
+		return np.Status.Match != nil && len(np.Status.Match.Differences) == 1 && np.Status.Match.Differences[0].Found == "0123456789ab"
+	})
 }

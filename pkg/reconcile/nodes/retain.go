@@ -9,6 +9,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -20,18 +21,12 @@ const retainInterval = 10 * time.Minute
 
 // runRetention deletes expired NodeProvenances until ctx ends.
 func (r *Reconciler) runRetention(ctx context.Context) error {
-	ticker := time.NewTicker(retainInterval)
-	defer ticker.Stop()
-	for {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if err := r.deleteExpiredProvenances(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errAuditPending) { // already logged
 			log.FromContext(ctx).Error(err, "removing old NodeProvenances")
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-	}
+	}, retainInterval)
+	return nil
 }
 
 // deleteExpiredProvenances deletes the NodeProvenances of deleted nodes that are older than Age, and the

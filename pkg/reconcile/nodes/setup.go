@@ -3,6 +3,7 @@ package nodes
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -30,14 +31,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/nodecache"
 )
 
-// Watches are watched in addition to the manager's cache.
-type Watches struct {
-	// Management is the cache of the management cluster.
-	Management cache.Cache
-	// Concurrency is the number of nodes handled at a time.
-	Concurrency int
-}
-
 // Installed reports whether the API server serves the kind that Setup needs.
 func Installed(mapper apimeta.RESTMapper) (bool, error) {
 	kind := api.GroupVersion.WithKind("NodeProvenance")
@@ -54,12 +47,12 @@ func Installed(mapper apimeta.RESTMapper) (bool, error) {
 // Setup registers the controllers with the manager of the worker cluster, whose cache
 // must have the objects of nodecache.WorkerObjects. The manager can be running already. A node is
 // reconciled when it is created or deleted, when its report changes, and when its links
-// to a pool change; its heartbeats are ignored.
-func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) error {
+// to a pool change; its heartbeats are ignored. concurrency is the number of nodes handled at a time.
+func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, management cache.Cache, concurrency int) error {
 	// One push can concern every node: their statuses must not be written all at once.
-	r.handled, r.silent = apicache.NewLRUExpireCacheWithClock(maxNodes, r.Clock), apicache.NewLRUExpireCacheWithClock(maxNodes, r.Clock)
+	r.handled, r.suspected, r.silent = apicache.NewLRUExpireCacheWithClock(maxNodes, r.Clock), apicache.NewLRUExpireCacheWithClock(maxNodes, r.Clock), apicache.NewLRUExpireCacheWithClock(maxNodes, r.Clock)
 	r.pace = flowcontrol.NewTokenBucketRateLimiter(behindRate, behindBurst)
-	if err := nodecache.Index(ctx, mgr.GetFieldIndexer(), w.Management); err != nil {
+	if err := nodecache.Index(ctx, mgr.GetFieldIndexer(), management); err != nil {
 		return err
 	}
 	if err := mgr.Add(manager.RunnableFunc(r.runRetention)); err != nil {
@@ -79,8 +72,8 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 			}
 			return nil
 		}), builder.WithPredicates(r.provenanceDeletedOrOrphaned())).
-		WatchesRawSource(source.Kind(w.Management, kubeclient.Metadata(kubeclient.ConfigKind), handler.TypedEnqueueRequestsFromMapFunc(r.nodesOfNewPool), firstConfig)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: w.Concurrency}).
+		WatchesRawSource(source.Kind(management, kubeclient.Metadata(kubeclient.ConfigKind), handler.TypedEnqueueRequestsFromMapFunc(r.nodesOfNewPool), firstConfig)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("setting up the node controller: %w", err)
@@ -88,7 +81,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 	// Nodes that join do not wait for the statuses of others.
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("node-behind").
-		WatchesRawSource(source.Kind(w.Management, kubeclient.Metadata(kubeclient.ConfigKind), handler.TypedEnqueueRequestsFromMapFunc(
+		WatchesRawSource(source.Kind(management, kubeclient.Metadata(kubeclient.ConfigKind), handler.TypedEnqueueRequestsFromMapFunc(
 			func(_ context.Context, osc *metav1.PartialObjectMetadata) []crreconcile.Request { return poolOf(osc) }), configReplaced)).
 		Complete(behindReconciler{r})
 	if err != nil {
@@ -207,16 +200,7 @@ var linkChanged = predicate.Funcs{
 }
 
 func sameOwners(a, b client.Object) bool {
-	had, has := a.GetOwnerReferences(), b.GetOwnerReferences()
-	if len(had) != len(has) {
-		return false
-	}
-	for i := range had {
-		if had[i].UID != has[i].UID {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(a.GetOwnerReferences(), b.GetOwnerReferences(), func(a, b metav1.OwnerReference) bool { return a.UID == b.UID })
 }
 
 func nodeRefOf(obj client.Object) string {

@@ -6,6 +6,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
@@ -14,18 +15,10 @@ func EmitSourceEvent(recorder events.EventRecorder, ps *api.ProfileSource, kind,
 	recorder.Eventf(ps, nil, kind, reason, "Sync", "%s", redact.Shorten(redact.RemoveControlChars(fmt.Sprintf(format, args...)), redact.MaxEvent))
 }
 
-// FormatCount returns a number with its noun, such as "1 profile" and "2 profiles".
-func FormatCount(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// PluralizeWithVerb returns FormatCount with a verb, such as "1 profile is".
+// PluralizeWithVerb returns phrase.Count with a verb, such as "1 profile is".
 func PluralizeWithVerb(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun + " is"
 	}
-	return FormatCount(n, noun) + " are"
+	return phrase.Count(n, noun) + " are"
 }

@@ -2,6 +2,7 @@ package ownership
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -48,12 +49,10 @@ func fluxRevision(k *unstructured.Unstructured, osp *osm.OperatingSystemProfile,
 // separated by underscores.
 func inInventory(k *unstructured.Unstructured, osp *osm.OperatingSystemProfile) bool {
 	id := strings.Join([]string{osp.Namespace, osp.Name, osm.GroupVersion.Group, "OperatingSystemProfile"}, "_")
-	for _, entry := range nestedSlice(k.Object, "status", "inventory", "entries") {
-		if e, ok := entry.(map[string]any); ok && e["id"] == id {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(nestedSlice(k.Object, "status", "inventory", "entries"), func(entry any) bool {
+		e, ok := entry.(map[string]any)
+		return ok && e["id"] == id
+	})
 }
 
 // findCondition returns the reason of a condition, and whether its status is True.

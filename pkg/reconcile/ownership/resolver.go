@@ -15,7 +15,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,8 +28,8 @@ import (
 )
 
 // resultAge is how long an origin is cached that is not recorded, for example because an
-// applier cannot be read: thousands of pools can use its profile.
-const resultAge = time.Minute
+// applier cannot be read: thousands of pools can use its profile. maxResults are cached.
+const resultAge, maxResults = time.Minute, 4096
 
 // fluxGroup has the sources of Kustomizations.
 var fluxGroup = schema.GroupVersion{Group: "source.toolkit.fluxcd.io", Version: "v1"}
@@ -48,7 +48,7 @@ type Resolver struct {
 	Clock clock.PassiveClock
 
 	mu      sync.Mutex
-	results map[types.UID]result
+	results *cache.LRUExpireCache // of Origin, by what was asked
 }
 
 // Origin is the origin of a profile that no ProfileSource created.
@@ -63,13 +63,6 @@ type Origin struct {
 	Why                        string
 
 	recorded bool // on the object
-}
-
-// result is a result that is not recorded on the object, or was recorded just now.
-type result struct {
-	of    string // the profile's digest, and its marks
-	found Origin
-	until time.Time
 }
 
 // ErrRaced reports that the object has changed in the meantime: it is reconciled again.
@@ -101,29 +94,20 @@ func (n *Resolver) ResolveOrigin(ctx context.Context, osp *osm.OperatingSystemPr
 	}
 	n.mu.Lock() // one pool's request serves all
 	defer n.mu.Unlock()
-	of := fmt.Sprint(digest, by)
-	if last, ok := n.results[osp.UID]; ok && last.of == of && n.Clock.Now().Before(last.until) {
-		return last.found, checkSingleApplier(osp, last.found)
+	if n.results == nil {
+		n.results = cache.NewLRUExpireCacheWithClock(maxResults, n.Clock)
+	}
+	asked := fmt.Sprint(osp.UID, digest, by)
+	if last, ok := n.results.Get(asked); ok {
+		found := last.(Origin)
+		return found, checkSingleApplier(osp, found)
 	}
 	found, err := n.checkAppliers(ctx, osp, by)
 	if err != nil {
 		return found, err
 	}
-	n.cache(osp, result{of: of, found: found, until: n.Clock.Now().Add(resultAge)})
+	n.results.Add(asked, found, resultAge)
 	return found, checkSingleApplier(osp, found)
-}
-
-// cache caches an answer, and drops old ones.
-func (n *Resolver) cache(osp *osm.OperatingSystemProfile, a result) {
-	if n.results == nil {
-		n.results = map[types.UID]result{}
-	}
-	for uid, old := range n.results {
-		if !n.Clock.Now().Before(old.until) {
-			delete(n.results, uid)
-		}
-	}
-	n.results[osp.UID] = a
 }
 
 // checkSingleApplier returns a *TwoError if two appliers have the profile.

@@ -21,6 +21,7 @@ import (
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
@@ -107,7 +108,7 @@ func TestBoundTokenReadsItsPoolOnly(t *testing.T) {
 		"?watch=true":                        {a, b},
 		"/" + api.SecretGetterToken:          {a, b},
 		own(a, namesOf(a.pool).Inputs):       {a, b},
-		own(b, edgeScriptSecretName(b.pool)): {a, b},
+		own(b, namesOf(b.pool).EdgeScript):   {a, b},
 		own(a, namesOf(a.pool).Kubeconfig):   {b},
 		own(b, namesOf(b.pool).Kubeconfig):   {a},
 		own(a, namesOf(a.pool).Provisioning): {b},
@@ -345,7 +346,7 @@ func TestAccessIsPutBack(t *testing.T) {
 				if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
 					t.Fatal(err)
 				}
-				if ownerOf(obj) != poolKey(f.pool) || obj.GetAnnotations()[api.AnnotationPoolUID] != string(f.pool.UID) {
+				if lineage.PoolOf(obj) != poolKey(f.pool) || obj.GetAnnotations()[api.AnnotationPoolUID] != string(f.pool.UID) {
 					t.Errorf("%T has annotations %v", obj, obj.GetAnnotations())
 				}
 			}
@@ -414,7 +415,7 @@ func TestCacheTransformOfAccess(t *testing.T) {
 	}
 	for range 2 {
 		kept, err := DigestSecretsAndTrim(role)
-		if err != nil || kept.(*rbacv1.Role) != role || len(role.Rules) != 1 || role.Labels != nil || role.ManagedFields != nil || len(role.Annotations) != 1 || ownerOf(role) != "ns/pool" {
+		if err != nil || kept.(*rbacv1.Role) != role || len(role.Rules) != 1 || role.Labels != nil || role.ManagedFields != nil || len(role.Annotations) != 1 || lineage.PoolOf(role) != "ns/pool" {
 			t.Errorf("the cache keeps %+v (err %v)", role, err)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"maps"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -17,6 +16,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
@@ -198,11 +198,11 @@ func (a poolFinder) poolsUsingGetterToken(ctx context.Context, obj client.Object
 }
 
 func requestFor(pool string) []crreconcile.Request {
-	ns, name, ok := cutKey(pool)
+	key, ok := lineage.ParsePool(pool)
 	if !ok {
 		return nil
 	}
-	return []crreconcile.Request{{NamespacedName: types.NamespacedName{Namespace: ns, Name: name}}}
+	return []crreconcile.Request{{NamespacedName: key}}
 }
 
 // versionsForWaves are what the waves get of the profiles of a source, and all there is to

@@ -12,6 +12,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -83,7 +84,7 @@ func (w writer) apply(ctx context.Context, seen *observed, planned plan, done *a
 	if planned.bootstrap.write != nil || seen.objects.bootstrap != nil {
 		w.report.cache.update(seen.md, func(cached *cachedPool) { cached.complete = true })
 	}
-	if osc != nil && ownerOf(osc) == poolKey(seen.md) { // not another controller's that is yet to be replaced
+	if osc != nil && lineage.PoolOf(osc) == poolKey(seen.md) { // not another controller's that is yet to be replaced
 		if err := w.annotateOutcome(ctx, osc, planned, w.report.recordCurrentConfig(ctx, seen, osc, planned, done)); err != nil {
 			return err
 		}

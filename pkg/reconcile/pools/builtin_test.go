@@ -22,6 +22,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/fetcher"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/builtin"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
@@ -143,7 +144,7 @@ func (f *fixture) start(directoryRoot string) {
 		err = mgr.Add(info)
 	}
 	recorder := events.NewFakeRecorder(10_000)
-	here := Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
+	here := kubeclient.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 	f.r.Management, f.r.Worker, f.r.Recorder = here, here, recorder
 	sources := &profilesource.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder,

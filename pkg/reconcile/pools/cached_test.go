@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // The digest of what a Secret holds is known from its copy in the cache, whether the
@@ -14,14 +15,14 @@ import (
 // the second time changes nothing.
 func TestCacheTransform(t *testing.T) {
 	text := []byte("#cloud-config")
-	digest := dataDigest(text)
+	digest := lineage.DataDigest(text)
 	for name, c := range map[string]struct {
 		annotated string
 		data      map[string][]byte
 		edited    bool
 	}{
 		"as it says":        {digest, map[string][]byte{api.UserDataKey: text}, false},
-		"edited":            {dataDigest([]byte("before")), map[string][]byte{api.UserDataKey: text}, true},
+		"edited":            {lineage.DataDigest([]byte("before")), map[string][]byte{api.UserDataKey: text}, true},
 		"without a digest":  {"", map[string][]byte{api.UserDataKey: text}, true},
 		"with another key":  {digest, map[string][]byte{api.UserDataKey: text, "more": nil}, false},
 		"under another key": {digest, map[string][]byte{"more": text}, true},
@@ -34,7 +35,7 @@ func TestCacheTransform(t *testing.T) {
 			}
 			want := map[string]string{"absent": ""}
 			for key, value := range c.data {
-				want[key] = dataDigest(value)
+				want[key] = lineage.DataDigest(value)
 			}
 			for range 2 {
 				out, err := DigestSecretsAndTrim(in)

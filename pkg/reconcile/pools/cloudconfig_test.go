@@ -25,6 +25,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -353,8 +354,8 @@ func TestCloudConfigOfReservedSecrets(t *testing.T) {
 		ns + "/git": true, ns + "/proxy": true, ns + "/hook": true, "elsewhere/git": false,
 		api.NamespaceCloudInitSettings + "/" + api.SecretGetterToken: true,
 	} {
-		namespace, secret, _ := cutKey(name)
-		_, _, err := f.r.cloudConfigs().ClusterValues(t.Context(), []render.ConfigVarRef{{Kind: render.KindSecret, Namespace: namespace, Name: secret, Key: "x"}}, desired.ValuesPoll)
+		key, _ := lineage.ParsePool(name)
+		_, _, err := f.r.cloudConfigs().ClusterValues(t.Context(), []render.ConfigVarRef{{Kind: render.KindSecret, Namespace: key.Namespace, Name: key.Name, Key: "x"}}, desired.ValuesPoll)
 		if _, final := fault.PermanentReason(err); final != reserved || reserved && !strings.Contains(err.Error(), "--cloud-provider-references lists") {
 			t.Errorf("%s: error %v", name, err)
 		}

@@ -24,14 +24,14 @@ import (
 func checkObjectOwnership(seen *observed) error {
 	name := namesOf(seen.md).Provisioning
 	if seen.desired.Pool.HasEdgeScript() {
-		name = edgeScriptSecretName(seen.md)
+		name = namesOf(seen.md).EdgeScript
 	}
 	if len(name) > validation.DNS1123SubdomainMaxLength {
 		return fault.Reject("the Secret %s would have a name of %d characters, and %d are allowed: use a shorter name or namespace for the pool", name, len(name), validation.DNS1123SubdomainMaxLength)
 	}
 	for _, obj := range seen.objects.listExisting() {
-		owner := ownerOf(obj)
-		if seen.owns(obj) || owner == "" && slices.Contains([]string{namesOf(seen.md).Kubeconfig, edgeScriptSecretName(seen.md), access.Name(seen.md)}, obj.GetName()) {
+		owner := lineage.PoolOf(obj)
+		if seen.owns(obj) || owner == "" && slices.Contains([]string{namesOf(seen.md).Kubeconfig, namesOf(seen.md).EdgeScript, access.Name(seen.md)}, obj.GetName()) {
 			continue
 		}
 		if owner == "" && seen.mayTakeOver(obj) {
@@ -163,13 +163,7 @@ func (r reader) isNameShared(ctx context.Context, md *cluster.MachineDeployment,
 
 // intersectStrings are the texts that two lists have.
 func intersectStrings(a, b []string) []string {
-	var out []string
-	for _, s := range a {
-		if slices.Contains(b, s) {
-			out = append(out, s)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return !slices.Contains(b, s) })
 }
 
 // yieldsTo finds the conflicting pool that has the names instead of this pool; nil if there is none. Objects
@@ -206,7 +200,7 @@ func (r conflictingPool) conflictError(md *cluster.MachineDeployment, ownProgres
 // owns reports whether an object was made for the pool, even if its owner was edited.
 func (seen *observed) owns(obj client.Object) bool {
 	uid, ok := obj.GetAnnotations()[api.AnnotationPoolUID]
-	return ownerOf(obj) == poolKey(seen.md) || ok && uid == string(seen.md.UID)
+	return lineage.PoolOf(obj) == poolKey(seen.md) || ok && uid == string(seen.md.UID)
 }
 
 // objectsToYield finds the objects that were created for a pool that yields to another and has nothing
@@ -223,7 +217,7 @@ func (r reader) objectsToYield(ctx context.Context, seen *observed) ([]client.Ob
 	if made, err = r.listOwned(ctx, r.live(), seen.md); err != nil {
 		return nil, err
 	}
-	made = slices.DeleteFunc(made, func(obj client.Object) bool { return ownerOf(obj) == "" }) // created by OSM
+	made = slices.DeleteFunc(made, func(obj client.Object) bool { return lineage.PoolOf(obj) == "" }) // created by OSM
 	bootstrap := namesOf(seen.md).Bootstrap
 	// Machines can have started from a bootstrap Secret that the cache did not have yet.
 	if slices.ContainsFunc(made, func(obj client.Object) bool { return obj.GetName() == bootstrap }) {

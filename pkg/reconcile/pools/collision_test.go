@@ -26,7 +26,7 @@ import (
 func everyName(md *machines.MachineDeployment) map[string]string {
 	return map[string]string{
 		"configuration": namesOf(md).Config, "kubeconfig": namesOf(md).Kubeconfig, "provisioning": namesOf(md).Provisioning,
-		"bootstrap": namesOf(md).Bootstrap, "inputs": namesOf(md).Inputs, "edge": edgeScriptSecretName(md), "access": access.Name(md), "token": lineage.TokenLabel(keyOf(md)),
+		"bootstrap": namesOf(md).Bootstrap, "inputs": namesOf(md).Inputs, "edge": namesOf(md).EdgeScript, "access": access.Name(md), "token": lineage.TokenLabel(keyOf(md)),
 	}
 }
 
@@ -193,8 +193,8 @@ func TestPoolsThatShareAName(t *testing.T) {
 				for what, name := range everyName(older) {
 					switch what {
 					case "kubeconfig", "provisioning", "bootstrap":
-						if s := f.secret(name); ownerOf(s) != poolKey(older) {
-							t.Errorf("younger first %v: Secret %s is of %q", youngerFirst, name, ownerOf(s))
+						if s := f.secret(name); lineage.PoolOf(s) != poolKey(older) {
+							t.Errorf("younger first %v: Secret %s is of %q", youngerFirst, name, lineage.PoolOf(s))
 						}
 					}
 				}
@@ -215,8 +215,8 @@ func TestPoolsThatShareAName(t *testing.T) {
 				f.deletePool()
 				f.pool = younger
 				f.reconcile()
-				if s := f.secret(namesOf(younger).Kubeconfig); ownerOf(s) != poolKey(younger) {
-					t.Errorf("once the older one is gone the Secret is of %q", ownerOf(s))
+				if s := f.secret(namesOf(younger).Kubeconfig); lineage.PoolOf(s) != poolKey(younger) {
+					t.Errorf("once the older one is gone the Secret is of %q", lineage.PoolOf(s))
 				}
 				f.deletePool()
 			}
@@ -231,7 +231,7 @@ func (f *fixture) madeFor(md *machines.MachineDeployment) []string {
 	for _, list := range []client.ObjectList{&osm.OperatingSystemConfigList{}, &corev1.SecretList{}, &corev1.ServiceAccountList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{}} {
 		must(nil, f.client.List(f.t.Context(), list))
 		must(nil, apimeta.EachListItem(list, func(item runtime.Object) error {
-			if obj := item.(client.Object); ownerOf(obj) == poolKey(md) {
+			if obj := item.(client.Object); lineage.PoolOf(obj) == poolKey(md) {
 				out = append(out, obj.GetNamespace()+"/"+obj.GetName())
 			}
 			return nil

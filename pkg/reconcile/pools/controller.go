@@ -6,11 +6,13 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -19,8 +21,11 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/ownership"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
@@ -35,22 +40,14 @@ type Renderer interface {
 	Render(in render.Input) (*render.Output, error)
 }
 
-// Cluster is how a cluster is read and written.
-type Cluster struct {
-	// Client reads through a cache and writes.
-	client.Client
-	// Live reads what the cache does not hold.
-	Live client.Reader
-}
-
 // Reconciler reconciles pools. Its fields are set once, before Setup.
 type Reconciler struct {
 	// Management has profiles, configurations, records and settings.
-	Management Cluster
+	Management kubeclient.Cluster
 	// Worker is the cluster with the pools, their Secrets and tokens, and the address and CA for
 	// nodes: the management cluster, unless the controller was given two. Its cache contains
 	// only digests of the Secrets in cloud-init-settings; see DigestSecretsAndTrim.
-	Worker Cluster
+	Worker kubeclient.Cluster
 	// ClusterInfo reads the ConfigMap kube-public/cluster-info, Registry the
 	// Secret RegistrySecret; both through caches of their own.
 	ClusterInfo, Registry client.Reader
@@ -59,9 +56,9 @@ type Reconciler struct {
 	// Metrics receives counters and gauges; nil disables them.
 	Metrics *metrics.Metrics
 	// AuditLog stores facts for auditors; nil disables the audit log.
-	AuditLog AuditLog
+	AuditLog *auditlog.Writer
 	// Appliers finds the user who applied a profile that no ProfileSource created; nil disables it.
-	Appliers desired.Appliers
+	Appliers *ownership.Resolver
 	// Engine renders.
 	Engine Renderer
 	// Clock decides when a token has expired.
@@ -101,11 +98,11 @@ type Reconciler struct {
 	// they use.
 	Shard shard.Shard
 
-	cache    poolCache              // of pools
-	endpoint desired.CachedEndpoint // of cluster-info
-	digests  desired.DigestCache    // of profiles
-	values   desired.Values         // of cloudProviderSpecs
-	archived archive.State          // of records
+	cache    poolCache                            // of pools
+	endpoint atomic.Pointer[clientcmdapi.Cluster] // of cluster-info
+	digests  desired.DigestCache                  // of profiles
+	values   desired.Values                       // of cloudProviderSpecs
+	archived archive.State                        // of records
 
 	ownWrites ownWrites
 
@@ -271,7 +268,7 @@ func (r *Reconciler) newTokens() token.Tokens {
 
 // endpoints reads where nodes reach the API server.
 func (r *Reconciler) endpoints() desired.Endpoints {
-	return desired.Endpoints{ClusterInfo: r.ClusterInfo, Worker: r.Worker.Live, CA: r.CA, OverrideServer: r.OverrideServer, Cached: &r.endpoint}
+	return desired.Endpoints{ClusterInfo: r.ClusterInfo, Worker: r.Worker.Live, CA: r.CA, OverrideServer: r.OverrideServer, Last: &r.endpoint}
 }
 
 // Unallowed returns those of render.ForeignReferences that this controller refuses to read.
@@ -288,9 +285,6 @@ func (r *Reconciler) NodeSettings(ctx context.Context) (render.Settings, error) 
 	return s, err
 }
 
-// ownerOf returns the pool that an object was made for, "" when it is not ours.
-func ownerOf(obj client.Object) string { return lineage.PoolOf(obj) }
-
 func poolKey(md *cluster.MachineDeployment) string { return keyOf(md).String() }
 
 func keyOf(md *cluster.MachineDeployment) types.NamespacedName {
@@ -305,12 +299,6 @@ const (
 	stageProvision = "provisioning"
 )
 
-// cutKey takes the "namespace/name" of poolKey apart.
-func cutKey(key string) (namespace, name string, ok bool) {
-	pool, ok := lineage.ParsePool(key)
-	return pool.Namespace, pool.Name, ok
-}
-
 // sameKeys reports whether two maps agree on the given keys.
 func sameKeys(have, want map[string]string, keys ...string) bool {
 	return !slices.ContainsFunc(keys, func(k string) bool { return have[k] != want[k] })
@@ -322,7 +310,8 @@ func recordOf(osc *osm.OperatingSystemConfig) render.Record {
 	if osc == nil {
 		return render.Record{}
 	}
-	return parseRecord(osc.Annotations[api.AnnotationRecord])
+	rec, _ := lineage.ParseRecordAnnotation(osc)
+	return rec
 }
 
 // CheckRequestedProfile says why a pool cannot have the profile it asks for, nil if it can: the

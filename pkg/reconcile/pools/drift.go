@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // detectDrift lists the parts of a generation that a user changed or deleted, for an event:
@@ -16,7 +17,7 @@ import (
 //
 // An interrupted controller leaves objects missing as well, and that cannot be distinguished
 // from a deletion.
-func detectDrift(seen *observed, target generation, planned plan) (what []string, restoresConfig bool) {
+func detectDrift(seen *observed, target plannedGeneration, planned plan) (what []string, restoresConfig bool) {
 	have, uid := seen.objects, string(seen.md.UID)
 	made := func(secret *corev1.Secret) bool {
 		return secret != nil && secret.Annotations[api.AnnotationInputDigest] == target.input && secret.Annotations[api.AnnotationPoolUID] == uid
@@ -49,7 +50,7 @@ func detectDrift(seen *observed, target generation, planned plan) (what []string
 		patch     map[string]string
 	}{
 		{namesOf(seen.md).Kubeconfig, api.KubeconfigKey, have.kubeconfig, nil},
-		{edgeScriptSecretName(seen.md), edgeScriptKey, have.edge, nil},
+		{namesOf(seen.md).EdgeScript, edgeScriptKey, have.edge, nil},
 		{namesOf(seen.md).Provisioning, api.UserDataKey, have.provisioning, planned.provisioning.patch},
 		{namesOf(seen.md).Bootstrap, api.UserDataKey, have.bootstrap, planned.bootstrap.patch},
 	} {
@@ -77,7 +78,7 @@ func detectDrift(seen *observed, target generation, planned plan) (what []string
 		// none, or those of documents to come
 	case stored == nil:
 		add("Secret %s was missing", namesOf(seen.md).Inputs)
-	case digestIn(stored, inputs.key) != dataDigest(inputs.data):
+	case digestIn(stored, inputs.key) != lineage.DataDigest(inputs.data):
 		add("key %s of Secret %s", inputs.key, stored.Name)
 	}
 	return what, restoresConfig

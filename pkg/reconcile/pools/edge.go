@@ -6,19 +6,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
 // edgeScriptKey is the data key of a pool's script, from which users of the provider edge read it.
 const edgeScriptKey = "fetch-bootstrap-script"
-
-// edgeScriptSecretName is the Secret with the script that makes a machine fetch its first document.
-func edgeScriptSecretName(md *cluster.MachineDeployment) string {
-	return namesOf(md).EdgeScript
-}
 
 // edgePlan is the change of a pool's script; nil fields mean no change.
 type edgePlan struct {
@@ -32,14 +27,14 @@ type edgePlan struct {
 func (e planner) planEdge(seen *observed, pool render.Pool) edgePlan {
 	have := seen.objects.edge
 	if !pool.HasEdgeScript() {
-		if have == nil || ownerOf(have) != poolKey(seen.md) {
+		if have == nil || lineage.PoolOf(have) != poolKey(seen.md) {
 			return edgePlan{}
 		}
 		return edgePlan{remove: have}
 	}
 	input := render.Input{Pool: pool, Cluster: seen.values}
 	input.Settings.KubernetesCACert = e.ca
-	if ca := seen.endpoint.Cluster.CertificateAuthorityData; len(ca) > 0 {
+	if ca := seen.endpoint.CertificateAuthorityData; len(ca) > 0 {
 		input.Settings.KubernetesCACert = string(ca)
 	}
 	// The digest must not change with each token: tokens are compared by their identity.
@@ -66,8 +61,8 @@ func (e planner) planEdge(seen *observed, pool render.Pool) edgePlan {
 	}
 	input.Cluster.APIServerToken = seen.nodeToken.Value
 	script, want := []byte(input.EdgeScript()), annotations(seen.nodeToken)
-	want[api.AnnotationDataDigest] = dataDigest(script)
-	return edgePlan{write: nextSecret(edgeScriptSecretName(seen.md), have, want, map[string][]byte{edgeScriptKey: script}), renew: seen.nodeToken.Renew}
+	want[api.AnnotationDataDigest] = lineage.DataDigest(script)
+	return edgePlan{write: nextSecret(namesOf(seen.md).EdgeScript, have, want, map[string][]byte{edgeScriptKey: script}), renew: seen.nodeToken.Renew}
 }
 
 // removeEdge runs last: until another provider's documents exist, machines boot by the script.

@@ -28,12 +28,12 @@ import (
 
 func (f *fixture) script() string {
 	f.t.Helper()
-	return string(f.secret(edgeScriptSecretName(f.pool)).Data[edgeScriptKey])
+	return string(f.secret(namesOf(f.pool).EdgeScript).Data[edgeScriptKey])
 }
 
 func (f *fixture) hasScript() bool {
 	f.t.Helper()
-	err := f.client.Get(f.t.Context(), client.ObjectKey{Namespace: api.NamespaceCloudInitSettings, Name: edgeScriptSecretName(f.pool)}, &corev1.Secret{})
+	err := f.client.Get(f.t.Context(), client.ObjectKey{Namespace: api.NamespaceCloudInitSettings, Name: namesOf(f.pool).EdgeScript}, &corev1.Secret{})
 	if client.IgnoreNotFound(err) != nil {
 		f.t.Fatal(err)
 	}
@@ -52,13 +52,13 @@ func (f *fixture) patch(obj client.Object, body string) {
 func TestEdgeScript(t *testing.T) {
 	f := newFixture(t)
 	f.use("edge", "edge", "{}", "1.35.0")
-	if got, want := edgeScriptSecretName(f.pool), "edge-provider-script-edge-"+f.r.Namespace; got != want {
+	if got, want := namesOf(f.pool).EdgeScript, "edge-provider-script-edge-"+f.r.Namespace; got != want {
 		t.Errorf("its name is %s, want %s", got, want)
 	}
 	// The reference's, without a trace of its owner.
-	f.ensure(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: edgeScriptSecretName(f.pool)}, StringData: map[string]string{edgeScriptKey: "old"}})
+	f.ensure(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: namesOf(f.pool).EdgeScript}, StringData: map[string]string{edgeScriptKey: "old"}})
 	f.reconcile()
-	first := f.secret(edgeScriptSecretName(f.pool))
+	first := f.secret(namesOf(f.pool).EdgeScript)
 	for _, want := range []string{"Authorization: Bearer getter\n", "https://[fd00::1]:6443/api/v1/namespaces/cloud-init-settings/secrets/" + namesOf(f.pool).Bootstrap, "\nca\n"} {
 		if !strings.Contains(f.script(), want) {
 			t.Errorf("the script lacks %q:\n%s", want, f.script())

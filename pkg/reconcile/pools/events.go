@@ -41,7 +41,7 @@ import (
 type reporter struct {
 	recorder events.EventRecorder
 	metrics  *metrics.Metrics
-	auditLog AuditLog // nil is none
+	auditLog *auditlog.Writer // nil is none
 	cache    *poolCache
 	routine  *rate.Limiter // nil for none
 	clock    clock.PassiveClock
@@ -480,14 +480,6 @@ func earliestNonZero(a, b time.Duration) time.Duration {
 // auditLogRetry is the wait before an event that could not be written is tried again.
 const auditLogRetry = time.Minute
 
-// AuditLog stores events for auditors. *auditlog.Writer implements it.
-type AuditLog interface {
-	// Append returns after the events are stored permanently.
-	Append(events ...auditlog.Event) error
-	// Record stores events immediately, or as soon as it can.
-	Record(events ...auditlog.Event)
-}
-
 // recordCurrentConfig writes to the audit log which configuration a pool has, after its Secrets
 // have it, and returns the id of the entry. It returns "" if the configuration names an entry already, or
 // if the entry cannot be written now. A configuration that names no entry is logged again, so an
@@ -527,11 +519,11 @@ func (r reporter) recordCurrentConfig(ctx context.Context, seen *observed, osc *
 // audit log.
 func (r reporter) recordUnloggedConfig(ctx context.Context, osc *osm.OperatingSystemConfig) {
 	rec := recordOf(osc)
-	namespace, name, ok := cutKey(ownerOf(osc))
+	pool, ok := lineage.ParsePool(lineage.PoolOf(osc))
 	if r.auditLog == nil || osc.Annotations[api.AnnotationJournaled] != "" || rec.Object == "" || !ok {
 		return
 	}
-	entry := configEvent(osc, name, namespace)
+	entry := configEvent(osc, pool.Name, pool.Namespace)
 	entry.Is = auditConfiguration(rec, string(osc.UID))
 	entry.Kind, entry.Was = r.replacedConfiguration(ctx, osc)
 	r.auditLog.Record(entry)
@@ -571,7 +563,7 @@ func (r reporter) replacedConfiguration(ctx context.Context, osc *osm.OperatingS
 	if uid == "" {
 		return auditlog.ConfigurationCreated, nil
 	}
-	pool := ownerOf(osc)
+	pool := lineage.PoolOf(osc)
 	list := kubeclient.MetadataList(appsv1.SchemeGroupVersion.WithKind("ControllerRevision"))
 	err := r.archived.List(ctx, list, client.InNamespace(r.namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager, api.LabelPool: archive.PoolLabelValue(pool)})
 	if err != nil {
@@ -581,7 +573,7 @@ func (r reporter) replacedConfiguration(ctx context.Context, osc *osm.OperatingS
 	for i := range list.Items {
 		obj := &list.Items[i]
 		for _, interval := range lineage.DecodeIntervals(obj.Annotations) {
-			if string(interval.UID) == uid && ownerOf(obj) == pool {
+			if string(interval.UID) == uid && lineage.PoolOf(obj) == pool {
 				annotations := obj.Annotations
 				was.InputDigest, was.Profile, was.Version = annotations[api.AnnotationInputDigest], annotations[api.AnnotationProfile], annotations[api.AnnotationVersion]
 				was.Repository, was.Path, was.Commit, was.Change = annotations[api.AnnotationRepository], annotations[api.AnnotationPath], annotations[api.AnnotationCommit], annotations[api.AnnotationChange]

@@ -63,7 +63,7 @@ func (r *Reconciler) lastRecord(ctx context.Context, seen *observed) (render.Rec
 	// The configuration is the best evidence, unless it was edited or the documents are of
 	// another one.
 	if lineage.Intact(rec) && !seen.unserved && (osc.Annotations[api.AnnotationInputDigest] == rec.Digests.Input || seen.objects.hasDocumentWithInput(rec.Digests.Input)) {
-		return withSelectedByOfDocuments(seen, rec), nil
+		return withConfirmedSelectedBy(seen, rec), nil
 	}
 	for _, document := range []*corev1.Secret{seen.objects.bootstrap, seen.objects.provisioning} {
 		if !hasInputDigest(document) {
@@ -103,10 +103,10 @@ func mismatchedAnnotation(osc *osm.OperatingSystemConfig, rec render.Record) str
 	return ""
 }
 
-// withSelectedByOfDocuments returns an intact record with the SelectedBy of the documents, since that
+// withConfirmedSelectedBy returns an intact record with the SelectedBy of the documents, since that
 // of the record can have been edited. The digests of the outputs are computed again with the
 // configuration.
-func withSelectedByOfDocuments(seen *observed, rec render.Record) render.Record {
+func withConfirmedSelectedBy(seen *observed, rec render.Record) render.Record {
 	by := seen.objects.osc.Annotations[api.AnnotationSelectedBy]
 	for _, s := range []*corev1.Secret{seen.objects.bootstrap, seen.objects.provisioning} {
 		if s != nil && s.Annotations[api.AnnotationInputDigest] == rec.Digests.Input && s.Annotations[api.AnnotationSelectedBy] == by {
@@ -124,7 +124,8 @@ func hasInputDigest(s *corev1.Secret) bool {
 
 // deletedRecord is what the watch of configurations saw last.
 func (r *Reconciler) deletedRecord(_ context.Context, seen *observed, _ *corev1.Secret) (render.Record, error) {
-	return parseRecord(r.cache.get(seen.md).deleted.record), nil
+	rec, _ := lineage.ParseUnverifiedRecord([]byte(r.cache.get(seen.md).deleted.record)) // zero for none
+	return rec, nil
 }
 
 // archivedRecordOf finds the record if the controller was interrupted between deleting one
@@ -161,15 +162,6 @@ func (r *Reconciler) recomputedRecord(ctx context.Context, seen *observed, docum
 	rec := input.Record()
 	rec.SelectedBy = document.Annotations[api.AnnotationSelectedBy]
 	return rec, err
-}
-
-// parseRecord returns a zero record if the text is not a valid one.
-func parseRecord(text string) render.Record {
-	rec, err := lineage.ParseUnverifiedRecord([]byte(text))
-	if err != nil {
-		return render.Record{}
-	}
-	return rec
 }
 
 // recordFromDocuments returns a record with the profile, version and commit in the annotations of a
@@ -213,11 +205,13 @@ func (k deletedRecordHandler) Delete(ctx context.Context, e event.DeleteEvent, q
 }
 
 func (k deletedRecordHandler) cacheDeletedRecord(was client.Object) {
-	namespace, name, ok := cutKey(ownerOf(was))
-	record := was.GetAnnotations()[api.AnnotationRecord]
-	if !ok || !lineage.Intact(parseRecord(record)) {
+	pool, ok := lineage.ParsePool(lineage.PoolOf(was))
+	rec, _ := lineage.ParseRecordAnnotation(was)
+	if !ok || !lineage.Intact(rec) {
 		return
 	}
-	md := &cluster.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(was.GetAnnotations()[api.AnnotationPoolUID])}}
-	k.cache.update(md, func(m *cachedPool) { m.deleted = deletedConfig{was.GetUID(), record} })
+	md := &cluster.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: pool.Namespace, Name: pool.Name, UID: types.UID(was.GetAnnotations()[api.AnnotationPoolUID])}}
+	k.cache.update(md, func(m *cachedPool) {
+		m.deleted = deletedConfig{was.GetUID(), was.GetAnnotations()[api.AnnotationRecord]}
+	})
 }

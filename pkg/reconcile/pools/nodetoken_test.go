@@ -24,6 +24,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 )
@@ -154,7 +155,7 @@ func (l liveReads) List(ctx context.Context, list client.ObjectList, opts ...cli
 func (f *fixture) count() func() []string {
 	var requests []string
 	c := counting{Client: digesting{f.client}, mu: &sync.Mutex{}, requests: &requests}
-	here := Cluster{Client: c, Live: liveReads{f.client, c}}
+	here := kubeclient.Cluster{Client: c, Live: liveReads{f.client, c}}
 	f.r.Management, f.r.Worker = here, here
 	return func() []string {
 		c.mu.Lock()
@@ -400,7 +401,7 @@ func TestNodeTokensAreSwitched(t *testing.T) {
 	switched(testTokenTTL, "binding", "role", "account")
 	token := f.carried(stageBootstrap)
 	answers(t, token, "/"+namesOf(f.pool).Kubeconfig, http.StatusOK)
-	if f.secret(edgeScriptSecretName(f.pool)); !strings.Contains(f.script(), token) {
+	if f.secret(namesOf(f.pool).EdgeScript); !strings.Contains(f.script(), token) {
 		t.Error("the script carries another token")
 	}
 	switched(0, "binding", "role", "account")

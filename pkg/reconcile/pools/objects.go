@@ -14,6 +14,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
@@ -21,7 +22,7 @@ import (
 
 // reader reads what exists of pools. It is a value, made for one use.
 type reader struct {
-	management, worker Cluster
+	management, worker kubeclient.Cluster
 	namespace          string // of configurations
 	indexed            bool   // worker lists by the fields of Index
 	clock              clock.PassiveClock
@@ -105,7 +106,7 @@ func (r reader) objects(ctx context.Context, from readers, md *cluster.MachineDe
 		namesOf(md).Provisioning: &out.provisioning,
 		namesOf(md).Bootstrap:    &out.bootstrap,
 		namesOf(md).Inputs:       &out.inputs,
-		edgeScriptSecretName(md): &out.edge,
+		namesOf(md).EdgeScript:   &out.edge,
 	} {
 		secret := &corev1.Secret{}
 		found, err := kubeclient.Find(ctx, from.worker, types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: name}, secret)
@@ -148,7 +149,7 @@ func (r reader) listOwned(ctx context.Context, from readers, md *cluster.Machine
 	if err != nil {
 		return nil, err
 	}
-	return append(left, slices.DeleteFunc(all, func(obj client.Object) bool { return ownerOf(obj) != poolKey(md) })...), nil
+	return append(left, slices.DeleteFunc(all, func(obj client.Object) bool { return lineage.PoolOf(obj) != poolKey(md) })...), nil
 }
 
 // userDataSecretsOf are the user-data Secrets among the objects of a pool.
@@ -200,7 +201,7 @@ func DigestSecretsAndTrim(obj any) (any, error) {
 	}
 	if secret.StringData == nil {
 		for key, value := range secret.Data {
-			secret.Data[key] = []byte(dataDigest(value))
+			secret.Data[key] = []byte(lineage.DataDigest(value))
 		}
 	}
 	secret.StringData = digested

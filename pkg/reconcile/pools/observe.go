@@ -8,10 +8,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
@@ -31,7 +33,7 @@ type observed struct {
 	unserved, cutOff bool
 	bootstrapToken   token.Bootstrap
 	conflicts        []conflictingPool // other pools with some of the same names
-	endpoint         desired.Endpoint
+	endpoint         *clientcmdapi.Cluster
 	nodeToken        token.Node
 	boundTokens      bool   // each pool has a node token of its own
 	reportsForbidden bool   // machines cannot have the permission to report their boots
@@ -130,11 +132,11 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 	var missing error // about the input of new content; the existing generation is maintained without it
 	if seen.endpoint, err = r.endpoints().Get(ctx); err != nil {
 		// Existing documents can be maintained with the endpoint that was read last.
-		known := r.endpoint.Last()
-		if missing, err = fault.SplitPermanent(err); err != nil || known == nil {
+		lastEndpoint := r.endpoint.Load()
+		if missing, err = fault.SplitPermanent(err); err != nil || lastEndpoint == nil {
 			return seen, errors.Join(err, missing)
 		}
-		seen.endpoint = *known
+		seen.endpoint = lastEndpoint
 	}
 	if seen.nodeToken, err = r.findNodeToken(ctx, seen); err != nil {
 		return seen, err
@@ -145,7 +147,7 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 			return seen, err
 		}
 	}
-	if seen.kubeconfig, err = seen.endpoint.Kubeconfig(seen.bootstrapToken.Value); err != nil {
+	if seen.kubeconfig, err = kubeclient.BootstrapKubeconfig(seen.endpoint, seen.bootstrapToken.Value); err != nil {
 		return seen, err
 	}
 	seen.values = render.Cluster{

@@ -13,6 +13,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // ownWrites knows what runs of pools wrote, so that the watch events of those writes do not start
@@ -125,7 +126,7 @@ func (p *poolWrites) consumeVersion(v objectVersion) bool {
 
 // recordOwnWrite records a version that a run wrote.
 func (o *ownWrites) recordOwnWrite(obj client.Object, resourceVersion string) {
-	pool, ok := poolOf(obj)
+	pool, ok := lineage.ParsePool(lineage.PoolOf(obj))
 	if !ok {
 		return
 	}
@@ -142,7 +143,7 @@ func (o *ownWrites) recordOwnWrite(obj client.Object, resourceVersion string) {
 
 // recordFailedDeletion records that a deletion failed.
 func (o *ownWrites) recordFailedDeletion(obj client.Object) {
-	pool, _ := poolOf(obj)
+	pool, _ := lineage.ParsePool(lineage.PoolOf(obj))
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if p := o.pools[pool]; p != nil {
@@ -152,16 +153,11 @@ func (o *ownWrites) recordFailedDeletion(obj client.Object) {
 
 // hasDeleted reports whether a run deleted an object.
 func (o *ownWrites) hasDeleted(obj client.Object) bool {
-	pool, _ := poolOf(obj)
+	pool, _ := lineage.ParsePool(lineage.PoolOf(obj))
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p := o.pools[pool]
 	return p != nil && slices.Contains(p.unseen, objectVersion{obj.GetUID(), ""})
-}
-
-func poolOf(obj client.Object) (types.NamespacedName, bool) {
-	namespace, name, ok := cutKey(ownerOf(obj))
-	return types.NamespacedName{Namespace: namespace, Name: name}, ok
 }
 
 // recordingClient records what it writes.
@@ -221,7 +217,7 @@ func (s ownedObjectHandler) Create(ctx context.Context, e event.CreateEvent, q r
 
 func (s ownedObjectHandler) Update(ctx context.Context, e event.UpdateEvent, q requestQueue) {
 	s.forwardEvent(ctx, e.ObjectNew, e.ObjectNew.GetResourceVersion(), q)
-	if ownerOf(e.ObjectOld) != ownerOf(e.ObjectNew) {
+	if lineage.PoolOf(e.ObjectOld) != lineage.PoolOf(e.ObjectNew) {
 		s.forwardEvent(ctx, e.ObjectOld, anotherOwner, q)
 	}
 }
@@ -237,7 +233,7 @@ func (s ownedObjectHandler) Generic(ctx context.Context, e event.GenericEvent, q
 // forwardEvent passes the event of an owned object to ownWrites, which starts the pool unless a run
 // of it caused the event.
 func (s ownedObjectHandler) forwardEvent(ctx context.Context, obj client.Object, resourceVersion string, q requestQueue) {
-	pool, ok := poolOf(obj)
+	pool, ok := lineage.ParsePool(lineage.PoolOf(obj))
 	if !ok {
 		return
 	}

@@ -17,6 +17,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -335,7 +336,7 @@ func TestNewCollidingPools(t *testing.T) {
 					f.reconcile()
 				}
 			}
-			if got := ownerOf(f.secret(namesOf(older).Bootstrap)); got != poolKey(older) {
+			if got := lineage.PoolOf(f.secret(namesOf(older).Bootstrap)); got != poolKey(older) {
 				t.Errorf("the Secret is of %q", got)
 			}
 			if left, err := f.r.reader().listOwned(t.Context(), f.r.reader().live(), younger); err != nil || len(left) != 0 {
@@ -489,8 +490,8 @@ func TestWhatIsLeftOfTheLoserIsTakenBack(t *testing.T) {
 			f.pool = served
 			f.reconcile()
 			for _, s := range append(f.documents(), f.secret(namesOf(served).Kubeconfig)) {
-				if ownerOf(s) != poolKey(served) {
-					t.Errorf("%s is of %q", s.Name, ownerOf(s))
+				if lineage.PoolOf(s) != poolKey(served) {
+					t.Errorf("%s is of %q", s.Name, lineage.PoolOf(s))
 				}
 			}
 			if f.config(); len(told.told) > 0 {

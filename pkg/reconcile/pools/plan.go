@@ -97,8 +97,8 @@ type inputsPlan struct {
 	data []byte
 }
 
-// generation is one rendering of a pool, before it is rendered.
-type generation struct {
+// plannedGeneration is one rendering of a pool, before it is rendered.
+type plannedGeneration struct {
 	in       render.Input
 	input    string // digest
 	revision string // of the MachineDeployment
@@ -191,7 +191,7 @@ func (e planner) planDesired(seen *observed) (plan, error) {
 // planGeneration compares the existing objects with those of a generation. It renders only if
 // something has to be written. A *fault.Rejection or *render.InvalidError says that the pool cannot
 // have this generation.
-func (e planner) planGeneration(seen *observed, target generation) (plan, error) {
+func (e planner) planGeneration(seen *observed, target plannedGeneration) (plan, error) {
 	planned := planTokenAndKubeconfig(seen)
 	planned.edge, planned.access = e.planEdge(seen, target.in.Pool), planAccess(seen, target.in.Pool)
 	want := target.userDataAnnotations(seen.md)
@@ -269,8 +269,8 @@ func (e planner) planGeneration(seen *observed, target generation) (plan, error)
 func planTokenAndKubeconfig(seen *observed) plan {
 	planned := plan{storeKey: !seen.keyStored, bootstrapToken: seen.bootstrapToken, expires: seen.bootstrapToken.Expires, poll: seen.poll}
 	data := map[string][]byte{api.KubeconfigKey: []byte(seen.kubeconfig)}
-	have, digest := seen.objects.kubeconfig, dataDigest([]byte(seen.kubeconfig))
-	if have == nil || len(have.Data) != 1 || digestIn(have, api.KubeconfigKey) != digest || ownerOf(have) != poolKey(seen.md) {
+	have, digest := seen.objects.kubeconfig, lineage.DataDigest([]byte(seen.kubeconfig))
+	if have == nil || len(have.Data) != 1 || digestIn(have, api.KubeconfigKey) != digest || lineage.PoolOf(have) != poolKey(seen.md) {
 		planned.kubeconfig = nextSecret(namesOf(seen.md).Kubeconfig, have, map[string]string{
 			api.AnnotationPool: poolKey(seen.md), api.AnnotationPoolUID: string(seen.md.UID), api.AnnotationDataDigest: digest,
 		}, data)
@@ -304,22 +304,22 @@ func readableSecrets(md *cluster.MachineDeployment, pool render.Pool) []string {
 }
 
 // digestGeneration digests an input.
-func digestGeneration(seen *observed, input render.Input, revision string) (generation, error) {
+func digestGeneration(seen *observed, input render.Input, revision string) (plannedGeneration, error) {
 	credentials := input.Credentials()
-	digested := generation{in: input, input: input.InputDigest(), revision: revision, credentials: credentials, nodeToken: seen.nodeToken}
+	digested := plannedGeneration{in: input, input: input.InputDigest(), revision: revision, credentials: credentials, nodeToken: seen.nodeToken}
 	hidden, err := json.Marshal(credentials)
 	if err != nil {
 		return digested, fmt.Errorf("encoding credentials: %w", err)
 	}
 	digested.hidden = hidden
-	ca := input.Settings.KubernetesCACert + string(seen.endpoint.Cluster.CertificateAuthorityData)
+	ca := input.Settings.KubernetesCACert + string(seen.endpoint.CertificateAuthorityData)
 	digested.credentialsDigest = keyedDigest(seen.key, hidden, []byte(input.Cluster.Server), []byte(ca))
 	digested.tokensDigest = digested.digestWith(seen.key, digested.nodeToken)
 	return digested, nil
 }
 
 // userDataAnnotations are those of the user-data Secrets, the document's digest aside.
-func (g generation) userDataAnnotations(md *cluster.MachineDeployment) map[string]string {
+func (g plannedGeneration) userDataAnnotations(md *cluster.MachineDeployment) map[string]string {
 	from := g.in.Profile.Provenance
 	out := map[string]string{
 		api.AnnotationRevisionFor:       g.revision,
@@ -348,7 +348,7 @@ func (g generation) userDataAnnotations(md *cluster.MachineDeployment) map[strin
 
 // withCurrentToken is what the annotations of a document should be, given that the
 // token in it may stay.
-func (g generation) withCurrentToken(seen *observed, have *corev1.Secret, want map[string]string) map[string]string {
+func (g plannedGeneration) withCurrentToken(seen *observed, have *corev1.Secret, want map[string]string) map[string]string {
 	t, ok := seen.currentNodeToken(have)
 	if !ok {
 		return want
@@ -360,7 +360,7 @@ func (g generation) withCurrentToken(seen *observed, have *corev1.Secret, want m
 }
 
 // digestWith is the tokens digest of a document that carries a token.
-func (g generation) digestWith(key []byte, t token.Node) string {
+func (g plannedGeneration) digestWith(key []byte, t token.Node) string {
 	return keyedDigest(key, t.DigestInput(), []byte(g.in.Cluster.BootstrapKubeconfig))
 }
 
@@ -411,22 +411,14 @@ func checkObjectSizes(out *render.Output, osc *osm.OperatingSystemConfig) error 
 	if osc == nil {
 		return nil
 	}
-	var size byteCounter
-	if err := json.NewEncoder(&size).Encode(osc); err != nil {
+	encoded, err := json.Marshal(osc)
+	if err != nil {
 		return fmt.Errorf("encoding OperatingSystemConfig %s: %w", osc.Name, err)
 	}
-	if size > maxConfigBytes {
+	if size := len(encoded) + len("\n"); size > maxConfigBytes {
 		return fault.Reject("profile %q %s: the OperatingSystemConfig has %d bytes, and the API server holds %d: make the files of both stages smaller, or let the node fetch them", out.Record.Profile, out.Record.Version, size, maxConfigBytes)
 	}
 	return nil
-}
-
-// byteCounter is an io.Writer that counts bytes and discards them.
-type byteCounter int
-
-func (c *byteCounter) Write(p []byte) (int, error) {
-	*c += byteCounter(len(p))
-	return len(p), nil
 }
 
 // configAnnotations are those of the configuration, its record aside.
@@ -455,7 +447,7 @@ func newConfig(md *cluster.MachineDeployment, namespace string, out *render.Outp
 
 func userDataSecret(name string, have *corev1.Secret, document []byte, annotations map[string]string) *corev1.Secret {
 	annotations = maps.Clone(annotations)
-	annotations[api.AnnotationDataDigest] = dataDigest(document)
+	annotations[api.AnnotationDataDigest] = lineage.DataDigest(document)
 	return nextSecret(name, have, annotations, map[string][]byte{api.UserDataKey: document})
 }
 
@@ -492,12 +484,6 @@ func newSettings(namespace string, in render.Input) *corev1.ConfigMap {
 		Immutable: new(true),
 		Data:      map[string]string{lineage.SettingsKey: string(in.RedactedSettingsJSON())},
 	}
-}
-
-// dataDigest is the digest of a document, "sha256:<64 hex>".
-func dataDigest(data []byte) string {
-	sum := sha256.Sum256(data)
-	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 // keyedDigest digests secrets so that an attacker without the key cannot test guesses.

@@ -102,7 +102,7 @@ func planTokenReplacement(seen *observed, planned plan) plan {
 		if seen.documents == nil {
 			return plan{lacks: lacksDocuments}
 		}
-		write := withReplacedToken(seen, seen.documents[document.have.Name])
+		write := documentWithRenewedToken(seen, seen.documents[document.have.Name])
 		if write == nil && planned.unrenewed == nil {
 			continue // it is tried again
 		}
@@ -116,9 +116,9 @@ func planTokenReplacement(seen *observed, planned plan) plan {
 	return planned
 }
 
-// withReplacedToken returns a document with another token, nil if the present one is not found in
+// documentWithRenewedToken returns a document with another token, nil if the present one is not found in
 // it. It has no tokens digest, so that it is rendered as soon as that is possible.
-func withReplacedToken(seen *observed, live *corev1.Secret) *corev1.Secret {
+func documentWithRenewedToken(seen *observed, live *corev1.Secret) *corev1.Secret {
 	document, found := token.ReplaceAccountTokens(live.Data[api.UserDataKey], access.Name(seen.md), seen.nodeToken.Value)
 	if !found {
 		return nil
@@ -128,7 +128,7 @@ func withReplacedToken(seen *observed, live *corev1.Secret) *corev1.Secret {
 		delete(annotations, key)
 	}
 	seen.nodeToken.SetExpiryAnnotations(annotations)
-	annotations[api.AnnotationDataDigest] = dataDigest(document)
+	annotations[api.AnnotationDataDigest] = lineage.DataDigest(document)
 	return nextSecret(live.Name, live, annotations, map[string][]byte{api.UserDataKey: document})
 }
 
@@ -178,7 +178,8 @@ func planRevisionAnnotations(seen *observed, planned *plan) {
 // revisionOf is the revision that machine-controller gave the pool's template.
 func revisionOf(seen *observed) string { return seen.md.Annotations[api.AnnotationMDRevision] }
 
-// reportSuspendedOrResumed emits one event when a pool is suspended, and one when it is resumed.
+// reportSuspendedOrResumed emits an event when a pool is suspended, and one when it is resumed, each once while this
+// process runs.
 func (r reporter) reportSuspendedOrResumed(seen *observed) {
 	md := seen.md
 	suspended, err := isSuspended(md)
@@ -193,13 +194,13 @@ func (r reporter) reportSuspendedOrResumed(seen *observed) {
 		return
 	}
 	if seen.objects.osc == nil {
-		return // the first one starts another run
+		return // the creation of the OperatingSystemConfig starts another run
 	}
 	if r.cache.get(md).suspended {
 		return
 	}
-	r.cache.update(md, func(cached *cachedPool) { cached.suspended, cached.reported = true, "" }) // what it cannot have does not matter now
+	r.cache.update(md, func(cached *cachedPool) { cached.suspended, cached.reported = true, "" }) // a failure is reported again after it resumes
 	rec := recordOf(seen.objects.osc)
 	r.event(md, corev1.EventTypeNormal, api.EventConfigSuspended,
-		fmt.Sprintf("the configuration is frozen at profile %q %s%s; tokens, the CA and the revision follow. To resume, remove annotation %s", rec.Profile, rec.Version, formatAtCommit(rec.Commit), api.AnnotationSuspend))
+		fmt.Sprintf("the configuration is frozen at profile %q %s%s; tokens, the CA and the revision are still updated. To resume, remove annotation %s", rec.Profile, rec.Version, formatAtCommit(rec.Commit), api.AnnotationSuspend))
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -54,7 +53,7 @@ func newPool(t *testing.T) *observed {
 	}
 	return &observed{
 		md: md, now: plannedAt, bootstrapToken: bootstrap, nodeToken: token.Node{Value: "getter"},
-		endpoint: desired.Endpoint{Server: values.Server, Cluster: &clientcmdapi.Cluster{}},
+		endpoint: &clientcmdapi.Cluster{Server: values.Server},
 		key:      make([]byte, keySize),
 		values:   values, kubeconfig: values.BootstrapKubeconfig,
 		desired: render.Input{

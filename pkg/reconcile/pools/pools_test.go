@@ -25,6 +25,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
@@ -64,7 +65,7 @@ func newFixture(t *testing.T) *fixture {
 	c := cluster.Shared(t)
 	f := &fixture{t: t, client: c.Client(t), clock: clocktesting.NewFakeClock(time.Now())}
 	ns := c.Namespace(t)
-	here := Cluster{Client: digesting{f.client}, Live: f.client}
+	here := kubeclient.Cluster{Client: digesting{f.client}, Live: f.client}
 	f.r = &Reconciler{
 		Management: here, Worker: here, ClusterInfo: f.client,
 		Recorder: recorder(t, c), Routine: NewRoutineEventLimiter(), Engine: render.NewEngine(), Clock: f.clock, Random: rand.Reader,
@@ -266,11 +267,11 @@ func TestDuplicateTokensAreTolerated(t *testing.T) {
 func TestEndpointWithoutClusterInfo(t *testing.T) {
 	f := newFixture(t)
 	e, err := f.r.endpoints().Get(t.Context())
-	if err != nil || e.Server != "https://[fd00::1]:6443" || string(e.Cluster.CertificateAuthorityData) != "ca" {
+	if err != nil || e.Server != "https://[fd00::1]:6443" || string(e.CertificateAuthorityData) != "ca" {
 		t.Errorf("got %+v, %v", e, err)
 	}
 	f.r.OverrideServer = "https://override:443"
-	if e, err = f.r.endpoints().Get(t.Context()); err != nil || e.Server != "https://override:443" || e.Cluster.Server != e.Server {
+	if e, err = f.r.endpoints().Get(t.Context()); err != nil || e.Server != "https://override:443" {
 		t.Errorf("got %+v, %v", e, err)
 	}
 }

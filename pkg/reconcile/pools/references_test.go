@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
@@ -49,8 +50,8 @@ func TestReferencesToOtherNamespaces(t *testing.T) {
 	allowed := func(names ...string) {
 		f.r.CloudProviderReferences = nil
 		for _, name := range names {
-			ns, name, _ := cutKey(name)
-			f.r.CloudProviderReferences = append(f.r.CloudProviderReferences, types.NamespacedName{Namespace: ns, Name: name})
+			key, _ := lineage.ParsePool(name)
+			f.r.CloudProviderReferences = append(f.r.CloudProviderReferences, key)
 		}
 	}
 	for _, c := range []struct{ allowed, missing []string }{

@@ -46,7 +46,7 @@ func (w writer) deletePoolObjects(ctx context.Context, md *cluster.MachineDeploy
 	if !controllerutil.ContainsFinalizer(md, api.FinalizerPool) {
 		return w.releaseOrphans(ctx, md)
 	}
-	if err := w.deleteOwned(ctx, md); err != nil {
+	if err := w.archiveAndDeleteOwned(ctx, md); err != nil {
 		return err
 	}
 	// The finalizer is removed last: until then, an interrupted deletion continues in the next
@@ -74,12 +74,12 @@ func (w writer) releaseOrphans(ctx context.Context, gone *cluster.MachineDeploym
 	case err != nil && !apierrors.IsNotFound(err):
 		return fmt.Errorf("reading MachineDeployment %s: %w", key, err)
 	}
-	return w.deleteOwned(ctx, gone)
+	return w.archiveAndDeleteOwned(ctx, gone)
 }
 
-// deleteOwned deletes the objects of a pool that the API servers have. If a record cannot be
+// archiveAndDeleteOwned deletes the objects of a pool that the API servers have. If a record cannot be
 // archived because other objects have its names, it reports that and continues.
-func (w writer) deleteOwned(ctx context.Context, md *cluster.MachineDeployment) error {
+func (w writer) archiveAndDeleteOwned(ctx context.Context, md *cluster.MachineDeployment) error {
 	owned, err := w.listOwned(ctx, w.live(), md)
 	if err != nil {
 		return err

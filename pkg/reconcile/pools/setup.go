@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -71,7 +72,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, watches Watche
 	controllerBuilder := ctrl.NewControllerManagedBy(mgr).
 		Named("pool").
 		For(&cluster.MachineDeployment{}, builder.WithPredicates(concerned, predicate.Or[client.Object](
-			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionStarted, waveChanged, r.Shard.MembershipChanged()))).
+			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, waveChanged, r.Shard.MembershipChanged()))).
 		WatchesRawSource(source.Kind[client.Object](watches.Management, &osm.OperatingSystemProfile{}, affected.profileObjectHandler())).
 		WatchesRawSource(source.Kind[client.Object](watches.Management, &api.ProfileSource{}, affected.profileSourceHandler())).
 		WatchesRawSource(source.Kind[client.Object](watches.Management, kubeclient.Metadata(kubeclient.ConfigKind), deletedRecordHandler{startOwner, &r.cache, &r.ownWrites}, predicate.Or[client.Object](
@@ -156,17 +157,8 @@ func ours(md client.Object) bool {
 
 func requestsProfile(md client.Object) bool { return md.GetAnnotations()[api.AnnotationOSP] != "" }
 
-var deletionStarted = predicate.Funcs{
-	UpdateFunc: func(e event.UpdateEvent) bool {
-		return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
-	},
-}
-
 // waveChanged passes pools that moved to another wave.
 var waveChanged = predicate.Funcs{
-	CreateFunc:  func(event.CreateEvent) bool { return false },
-	DeleteFunc:  func(event.DeleteEvent) bool { return false },
-	GenericFunc: func(event.GenericEvent) bool { return false },
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld.GetLabels()[api.LabelWave] != e.ObjectNew.GetLabels()[api.LabelWave]
 	},
@@ -188,25 +180,19 @@ const clockPoll = 5 * time.Second
 // controller-runtime has no queue that follows the wall clock. A shorter RequeueAfter
 // would instead reconcile every pool at rest.
 func (r *Reconciler) watchClock(ctx context.Context, every time.Duration, set chan<- event.GenericEvent) error {
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
 	lastTime, lastRead := r.Clock.Now().Round(0), time.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		now, passed := r.Clock.Now().Round(0), time.Since(lastRead) // by the two clocks of the system
 		jump := now.Sub(lastTime) - passed
 		lastTime, lastRead = now, lastRead.Add(passed)
 		if jump.Abs() < token.ClockJump {
-			continue
+			return
 		}
 		log.FromContext(ctx).Info("the clock was set, all pools are reconciled", "by", jump.Round(time.Second))
 		select {
 		case set <- event.GenericEvent{Object: &cluster.MachineDeployment{}}:
 		default: // they are about to be
 		}
-	}
+	}, every)
+	return nil
 }

@@ -48,14 +48,9 @@ func (r reader) selectOSMObjects(ctx context.Context, md *cluster.MachineDeploym
 	if seen.conflicts, err = r.conflictingPools(ctx, seen); err != nil {
 		return nil, err
 	}
-	var out []client.Object
-	for _, obj := range have.listExisting() {
-		if seen.mayTakeOver(obj) {
-			out = append(out, obj)
-		}
-	}
+	out := slices.DeleteFunc(have.listExisting(), func(obj client.Object) bool { return !seen.mayTakeOver(obj) })
 	for _, secret := range []*corev1.Secret{have.kubeconfig, have.edge} {
-		if secret != nil && ownerOf(secret) == "" && len(out) > 0 && !seen.shared(secret) {
+		if secret != nil && lineage.PoolOf(secret) == "" && len(out) > 0 && !seen.shared(secret) {
 			out = append(out, secret)
 		}
 	}
@@ -102,7 +97,7 @@ func preserveDocument(live *corev1.Secret, p *secretPlan) []string {
 		return differences // the document is replaced, and the event says so
 	}
 	p.patch, p.labels = p.write.Annotations, p.write.Labels
-	p.patch[api.AnnotationDataDigest] = dataDigest(live.Data[api.UserDataKey])
+	p.patch[api.AnnotationDataDigest] = lineage.DataDigest(live.Data[api.UserDataKey])
 	p.write = nil
 	return nil
 }

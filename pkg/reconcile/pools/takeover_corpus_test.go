@@ -46,8 +46,8 @@ func TestTakeOverCorpus(t *testing.T) {
 			f.r.Recorder = said
 			f.reconcile()
 			for _, was := range before {
-				if now := f.secret(was.Name); now.UID != was.UID || !bytes.Equal(now.Data[api.UserDataKey], was.Data[api.UserDataKey]) || ownerOf(now) != poolKey(f.pool) {
-					t.Errorf("%s was replaced, or is of %q: %q", was.Name, ownerOf(now), said.told)
+				if now := f.secret(was.Name); now.UID != was.UID || !bytes.Equal(now.Data[api.UserDataKey], was.Data[api.UserDataKey]) || lineage.PoolOf(now) != poolKey(f.pool) {
+					t.Errorf("%s was replaced, or is of %q: %q", was.Name, lineage.PoolOf(now), said.told)
 				}
 			}
 			if osc := f.config(); recordOf(osc).Profile != c.ProfileName || osc.Spec.CloudProvider.Spec != nil {

@@ -162,7 +162,7 @@ func TestTakeOverUnchanged(t *testing.T) {
 		if now.UID != was.UID || !bytes.Equal(now.Data[api.UserDataKey], was.Data[api.UserDataKey]) || !takeover.Immutable(now) {
 			t.Errorf("the %s Secret was replaced", stage)
 		}
-		if ownerOf(now) != poolKey(f.pool) || now.Labels[api.LabelManagedBy] != api.FieldManager || now.Annotations[api.AnnotationDataDigest] != dataDigest(was.Data[api.UserDataKey]) {
+		if lineage.PoolOf(now) != poolKey(f.pool) || now.Labels[api.LabelManagedBy] != api.FieldManager || now.Annotations[api.AnnotationDataDigest] != lineage.DataDigest(was.Data[api.UserDataKey]) {
 			t.Errorf("the %s Secret has labels %v and annotations %v", stage, now.Labels, now.Annotations)
 		}
 	}
@@ -295,7 +295,7 @@ func TestTakeOverCutOffWhileAMachineBoots(t *testing.T) {
 	f.delete(provisioning)
 	for range 2 {
 		f.reconcile()
-		if now := f.secret(provisioning.Name); ownerOf(now) != poolKey(f.pool) || !strings.Contains(string(now.Data[api.UserDataKey]), "changed") {
+		if now := f.secret(provisioning.Name); lineage.PoolOf(now) != poolKey(f.pool) || !strings.Contains(string(now.Data[api.UserDataKey]), "changed") {
 			t.Error("the provisioning Secret did not come back")
 		}
 		if f.secret(bootstrap.Name).UID != bootstrap.UID {
@@ -310,7 +310,7 @@ func TestTakeOverCutOffWhileAMachineBoots(t *testing.T) {
 	booting.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: "node"}
 	must(nil, f.client.Status().Update(t.Context(), booting))
 	f.reconcile()
-	if now := f.secret(bootstrap.Name); now.UID == bootstrap.UID || ownerOf(now) != poolKey(f.pool) {
+	if now := f.secret(bootstrap.Name); now.UID == bootstrap.UID || lineage.PoolOf(now) != poolKey(f.pool) {
 		t.Error("the bootstrap Secret was not replaced")
 	}
 }
@@ -519,7 +519,7 @@ func TestTakeOverCutOff(t *testing.T) {
 		}
 		for _, stage := range []string{stageBootstrap, stageProvision} {
 			s := f.secret(userDataName(f.pool, stage))
-			if takeover.Immutable(s) || !strings.Contains(string(s.Data[api.UserDataKey]), "changed") || ownerOf(s) != poolKey(f.pool) || s.Annotations[api.AnnotationOSPVersion] != "v1.1.0" {
+			if takeover.Immutable(s) || !strings.Contains(string(s.Data[api.UserDataKey]), "changed") || lineage.PoolOf(s) != poolKey(f.pool) || s.Annotations[api.AnnotationOSPVersion] != "v1.1.0" {
 				t.Errorf("cut off after %d writes, the %s Secret is %+v", writes, stage, s.ObjectMeta)
 			}
 		}
@@ -584,7 +584,7 @@ func TestTakeOverCollision(t *testing.T) {
 	}
 	f.pool = first
 	f.reconcile()
-	if now := f.secret(before.Name); ownerOf(now) != poolKey(first) {
-		t.Errorf("the Secret is of %q", ownerOf(now))
+	if now := f.secret(before.Name); lineage.PoolOf(now) != poolKey(first) {
+		t.Errorf("the Secret is of %q", lineage.PoolOf(now))
 	}
 }

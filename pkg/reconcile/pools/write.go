@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +19,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
@@ -77,7 +79,7 @@ func (w writer) ensureFinalizer(ctx context.Context, md *cluster.MachineDeployme
 }
 
 // clusterOf is the cluster of an object of a pool.
-func (w writer) clusterOf(obj client.Object) Cluster {
+func (w writer) clusterOf(obj client.Object) kubeclient.Cluster {
 	switch obj.(type) {
 	case *osm.OperatingSystemConfig, *appsv1.ControllerRevision:
 		return w.management
@@ -135,7 +137,7 @@ func (w writer) storeInputCredentials(ctx context.Context, seen *observed, plann
 			api.AnnotationPool: poolKey(seen.md), api.AnnotationPoolUID: string(seen.md.UID),
 		}, data))
 	}
-	if digestIn(have, planned.key) == dataDigest(planned.data) {
+	if digestIn(have, planned.key) == lineage.DataDigest(planned.data) {
 		return nil
 	}
 	return w.patch(ctx, have, map[string]any{"data": data})
@@ -303,16 +305,9 @@ func (w writer) dependencyWrites(ctx context.Context, seen *observed, planned pl
 
 // startWrite starts a write; the returned function waits for its end.
 func startWrite(write func() error) (wait func() error) {
-	ended := make(chan struct{})
-	var err error
-	go func() {
-		defer close(ended)
-		err = write()
-	}()
-	return func() error {
-		<-ended
-		return err
-	}
+	var one errgroup.Group
+	one.Go(write)
+	return one.Wait
 }
 
 // runParallel runs writes that do not wait for each other, and returns when all have ended.

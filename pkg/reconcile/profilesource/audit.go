@@ -2,6 +2,7 @@ package profilesource
 
 import (
 	"fmt"
+	"slices"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
@@ -36,9 +37,9 @@ func (r *Reconciler) recordAuditEvents(before, ps *api.ProfileSource, out outcom
 	}
 	switch {
 	// A failed fetch says nothing about a commit, so auditors do not need it.
-	case err != nil && findCommitError(err) != nil && isReadyChanged(before, ps):
+	case err != nil && findCommitError(err) != nil && isReadyReasonOrMessageChanged(before, ps):
 		addRejection(out.revision, eventReason(err), err)
-	case err == nil && isReadyChanged(before, ps):
+	case err == nil && isReadyReasonOrMessageChanged(before, ps):
 		for _, why := range out.rejected[:min(len(out.rejected), maxNamed)] {
 			addRejection(out.revision, api.EventProfileRefused, why)
 		}
@@ -47,12 +48,13 @@ func (r *Reconciler) recordAuditEvents(before, ps *api.ProfileSource, out outcom
 		}
 	}
 	if err == nil {
-		for _, e := range append(inventory.NewlyCurrent(before, ps), inventory.NewlyRestored(before, ps)...) {
+		changes := inventory.ChangesOf(before, ps)
+		for _, e := range slices.Concat(changes.Current, changes.Restored) {
 			f := about(auditlog.ProfileAccepted, e.Object+"\n"+e.Digest+"\n"+out.revision)
 			f.Profile = auditProfile(out, e)
 			events = append(events, f)
 		}
-		for _, e := range inventory.NewlyRemoved(before, ps) {
+		for _, e := range changes.Removed {
 			f := about(auditlog.ProfileRemoved, e.Name+"\n"+out.revision)
 			f.Profile = auditProfile(out, e)
 			events = append(events, f)

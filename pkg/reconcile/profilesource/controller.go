@@ -38,18 +38,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// A Reporter receives the result of each reconciliation, and returns without waiting.
-// *commitstatus.Statuses implements it.
-type Reporter interface {
-	EnqueueReconciliation(l commitstatus.Reconciliation)
-}
-
-// AuditLog stores events for auditors. *auditlog.Writer implements it.
-type AuditLog interface {
-	// Record stores events now, or later if that fails.
-	Record(events ...auditlog.Event)
-}
-
 // Reconciler reconciles ProfileSources. Its fields are set once, before Setup.
 type Reconciler struct {
 	// Client reads through the manager's cache and writes.
@@ -84,11 +72,11 @@ type Reconciler struct {
 	// Hooks states that the controller listens for push events.
 	Hooks bool
 	// Statuses reports to the repository's host; nil disables it.
-	Statuses Reporter
+	Statuses *commitstatus.Statuses
 	// Metrics receives the metrics; nil disables them.
 	Metrics *metrics.Metrics
 	// AuditLog stores events for auditors; nil disables it.
-	AuditLog AuditLog
+	AuditLog *auditlog.Writer
 	// Now is the time at which keys must be valid; nil uses the system clock.
 	Now func() time.Time
 
@@ -117,7 +105,7 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, concurrency int) error {
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("profilesource").
 		For(&api.ProfileSource{}, builder.WithPredicates(ours, predicate.Or[client.Object](
-			predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}, acceptRewriteChanged(), deletionStarted(), r.Shard.MembershipChanged()))).
+			predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}, acceptRewriteChanged(), r.Shard.MembershipChanged()))).
 		Watches(r.writer().ConvertToKind(&osm.OperatingSystemProfile{}), sources, builder.WithPredicates(ours, changed)).
 		WatchesRawSource(changes).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency})

@@ -10,8 +10,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
@@ -59,11 +57,4 @@ func (r *Reconciler) finalize(ctx context.Context, ps *api.ProfileSource) (ctrl.
 		return ctrl.Result{RequeueAfter: racedRetry}, nil
 	}
 	return ctrl.Result{}, client.IgnoreNotFound(err)
-}
-
-// deletionStarted passes the update with which the deletion of a ProfileSource begins.
-func deletionStarted() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return e.ObjectOld != nil && e.ObjectNew != nil && e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
-	}}
 }

@@ -19,6 +19,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/fetcher"
+	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/approval"
@@ -76,7 +77,7 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 	r.exportMetrics(ps)
 	r.emitChanges(before, ps, out, err)
 	if rejected := findCommitError(err); r.Statuses != nil && (err == nil || rejected != nil) {
-		r.Statuses.EnqueueReconciliation(commitstatus.Reconciliation{Source: ps, Revision: out.revision, Changed: inventory.NewlyCurrent(before, ps), Problems: out.rejected, Rejected: rejected})
+		r.Statuses.EnqueueReconciliation(commitstatus.Reconciliation{Source: ps, Revision: out.revision, Changed: inventory.ChangesOf(before, ps).Current, Problems: out.rejected, Rejected: rejected})
 	}
 	var spec *fetcher.SpecError
 	if errors.As(err, &spec) && spec.Reason != api.ReasonAccessDenied {
@@ -237,9 +238,9 @@ func appliedMessage(out outcome) string {
 			removed++
 		}
 	}
-	s := fmt.Sprintf("applied %s: %s", out.revision, notify.FormatCount(len(out.entries)-removed, "profile"))
+	s := fmt.Sprintf("applied %s: %s", out.revision, phrase.Count(len(out.entries)-removed, "profile"))
 	if removed > 0 {
-		s += fmt.Sprintf(", %s no longer in the source", notify.FormatCount(removed, "profile"))
+		s += fmt.Sprintf(", %s no longer in the source", phrase.Count(removed, "profile"))
 	}
 	if out.slow != "" {
 		s += "; edits are detected only every 10 seconds: " + out.slow
@@ -249,7 +250,7 @@ func appliedMessage(out outcome) string {
 
 func rejectedMessage(out outcome) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s at %s (the rest is applied, earlier versions remain current):", notify.FormatCount(len(out.rejected), "problem"), out.revision)
+	fmt.Fprintf(&b, "%s at %s (the rest is applied, earlier versions remain current):", phrase.Count(len(out.rejected), "problem"), out.revision)
 	for i, err := range out.rejected {
 		if i == maxNamed {
 			fmt.Fprintf(&b, "\nand %d more", len(out.rejected)-maxNamed)
@@ -279,7 +280,7 @@ func (r *Reconciler) emitCreatedAndRestored(ps *api.ProfileSource, out outcome) 
 // emitChanges emits the other events. An event about the same cause is not repeated.
 func (r *Reconciler) emitChanges(before, ps *api.ProfileSource, out outcome, err error) {
 	if err != nil {
-		if isReadyChanged(before, ps) {
+		if isReadyReasonOrMessageChanged(before, ps) {
 			notify.EmitSourceEvent(r.Recorder, ps, corev1.EventTypeWarning, eventReason(err), "%v", err)
 			if rewrite := out.approval.Rewrite; rewrite != nil && eventReason(err) != api.EventHistoryRewritten {
 				notify.EmitSourceEvent(r.Recorder, ps, corev1.EventTypeWarning, api.EventHistoryRewritten, "%s; nothing of it is applied", approval.DescribeRewrite(*rewrite))
@@ -290,7 +291,7 @@ func (r *Reconciler) emitChanges(before, ps *api.ProfileSource, out outcome, err
 	if last := ps.Status.LastRewrite; last != nil && !equality.Semantic.DeepEqual(before.Status.LastRewrite, last) {
 		notify.EmitSourceEvent(r.Recorder, ps, corev1.EventTypeWarning, api.EventHistoryRewritten, "%s; it is followed, as spec.git.onRewrite or the annotation %s says", approval.DescribeRewrite(*last), api.AnnotationAcceptRewrite)
 	}
-	if len(out.rejected) > 0 && isReadyChanged(before, ps) {
+	if len(out.rejected) > 0 && isReadyReasonOrMessageChanged(before, ps) {
 		for _, rejection := range out.rejected[:min(len(out.rejected), maxNamed)] {
 			reason := api.EventProfileRefused
 			var conflict *objects.ConflictError
@@ -306,7 +307,7 @@ func (r *Reconciler) emitChanges(before, ps *api.ProfileSource, out outcome, err
 			notify.EmitSourceEvent(r.Recorder, ps, corev1.EventTypeWarning, api.EventTwoAppliers, "%s", message)
 		}
 	}
-	for _, e := range inventory.NewlyRemoved(before, ps) {
+	for _, e := range inventory.ChangesOf(before, ps).Removed {
 		consequence := fmt.Sprintf("pools with %s retain it, new pools are rejected", e.Version)
 		if r.Custom {
 			consequence = fmt.Sprintf("CustomOperatingSystemProfile %s remains: delete it when no user cluster needs it", e.Object)
@@ -354,8 +355,8 @@ func eventReason(err error) string {
 	return api.EventSourceFailed
 }
 
-// isReadyChanged reports whether reason or message of the Ready condition changed.
-func isReadyChanged(before, after *api.ProfileSource) bool {
+// isReadyReasonOrMessageChanged reports whether reason or message of the Ready condition changed.
+func isReadyReasonOrMessageChanged(before, after *api.ProfileSource) bool {
 	a := apimeta.FindStatusCondition(before.Status.Conditions, meta.ReadyCondition)
 	b := apimeta.FindStatusCondition(after.Status.Conditions, meta.ReadyCondition)
 	return a == nil || b == nil || a.Reason != b.Reason || a.Message != b.Message

@@ -56,7 +56,6 @@ func FuzzListener(f *testing.F) {
 		m := &inMemory{}
 		l := &Listener{Client: m, Namespace: "n"}
 		l.init()
-		l.keys.byName = map[types.NamespacedName]cachedKey{}
 		for i, p := range providers {
 			m.sources = append(m.sources, api.ProfileSource{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: p, CreationTimestamp: metav1.NewTime(time.Unix(int64(i), 0))},
@@ -66,7 +65,7 @@ func FuzzListener(f *testing.F) {
 				},
 			})
 			// No fuzzer finds 32 random bytes.
-			l.keys.byName[types.NamespacedName{Namespace: "n", Name: p}] = cachedKey{key: []byte("zUs0rm4lYk3vfbX1aQdW7cEh9gTnJp2e" + p), until: time.Now().Add(time.Hour)}
+			l.keys.known.Add(types.NamespacedName{Namespace: "n", Name: p}, cachedKey{key: []byte("zUs0rm4lYk3vfbX1aQdW7cEh9gTnJp2e" + p)}, time.Hour)
 		}
 		r := httptest.NewRequest(http.MethodPost, "http://x"+Path, bytes.NewReader(body))
 		r.URL.Path = path

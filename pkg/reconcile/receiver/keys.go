@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -19,18 +20,20 @@ import (
 // at most one read of the API server in that time. A new key takes effect after it.
 const keyLife = 5 * time.Second
 
+// maxCachedKeys is the number of keys in memory.
+const maxCachedKeys = 4096
+
 // keyCache reads the keys in Secrets.
 type keyCache struct {
 	live client.Reader
 
-	mu     sync.Mutex
-	byName map[types.NamespacedName]cachedKey
+	mu    sync.Mutex            // held while a key is read, for all who wait for it
+	known *cache.LRUExpireCache // of cachedKey, by the name of the Secret
 }
 
 type cachedKey struct {
-	key   []byte
-	err   error
-	until time.Time
+	key []byte
+	err error
 }
 
 // unusableError says how to fix a Secret.
@@ -42,24 +45,19 @@ func (e *unusableError) Error() string { return e.text }
 func (k *keyCache) readCached(ctx context.Context, secret types.NamespacedName) ([]byte, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	now := time.Now()
-	for name, known := range k.byName {
-		if now.After(known.until) {
-			delete(k.byName, name)
-		}
-	}
-	if known, ok := k.byName[secret]; ok {
-		return known.key, known.err
+	if v, ok := k.known.Get(secret); ok {
+		cached := v.(cachedKey)
+		return cached.key, cached.err
 	}
 	key, err := k.read(ctx, secret)
 	if ctx.Err() != nil {
 		return nil, ctx.Err() // not a problem of the Secret
 	}
-	if k.byName == nil {
-		k.byName = map[types.NamespacedName]cachedKey{}
+	for _, name := range k.known.Keys() {
+		k.known.Get(name) // drops an expired key, which could be of a deleted Secret
 	}
 	// Errors are cached too, so that many requests cause few reads.
-	k.byName[secret] = cachedKey{key, err, now.Add(keyLife)}
+	k.known.Add(secret, cachedKey{key, err}, keyLife)
 	return key, err
 }
 

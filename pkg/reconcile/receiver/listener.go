@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
 	clientevents "k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
@@ -78,7 +79,7 @@ func (l *Listener) init() {
 	l.once.Do(func() {
 		l.slots = semaphore.NewWeighted(maxRequests)
 		l.bodies = listen.NewLargeBodyLimiter(maxLarge)
-		l.keys = &keyCache{live: l.Live}
+		l.keys = &keyCache{live: l.Live, known: cache.NewLRUExpireCache(maxCachedKeys)}
 		l.debouncer = &debouncer{request: l.requestReconcile, failed: func(err error, source types.NamespacedName) {
 			ctrllog.Log.Error(err, "requesting a reconciliation, retrying", "source", source.String())
 		}}

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -26,12 +27,7 @@ var credentialHeaders = map[string][]string{
 
 // hasCredential reports whether a request has a provider's signature header.
 func hasCredential(provider string, header http.Header) bool {
-	for _, name := range credentialHeaders[provider] {
-		if header.Get(name) != "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(credentialHeaders[provider], func(name string) bool { return header.Get(name) != "" })
 }
 
 // hasAnyCredential reports whether a request has a signature header of any provider.

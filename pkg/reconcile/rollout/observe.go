@@ -72,7 +72,7 @@ func (r *Reconciler) observeConfigsAndMachines(ctx context.Context, seen *observ
 	if err != nil {
 		return err
 	}
-	machines, err := r.machines.ByPool(ctx, r.Worker, boots, now)
+	machines, err := r.machines.MachinesByPool(ctx, r.Worker, boots, now)
 	if err != nil {
 		return err
 	}

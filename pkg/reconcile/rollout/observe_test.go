@@ -64,7 +64,7 @@ func TestMadeWith(t *testing.T) {
 		"a MachineSet of which nobody knows which template": {now, []metav1.PartialObjectMetadata{record("A", "["+interval("a", "1", 0, 100)+"]")}, waves.Machine{Created: at(99)}, "A"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := configDigestOf(timelineOf(c.have, c.records), c.m); got != c.want {
+			if got := inputDigestOf(timelineOf(c.have, c.records), c.m); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})

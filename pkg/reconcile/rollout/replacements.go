@@ -66,7 +66,7 @@ func decideReplacements(seen *observed, all []candidate, timelines map[types.UID
 		c := &all[i]
 		if t := timelines[c.md.UID]; t != nil {
 			have := seen.configOf(c.md)
-			c.stale = slices.ContainsFunc(seen.machines[c.md.UID], func(m waves.Machine) bool { return have.isNewerThan(m) && configDigestOf(t, m) != have.digest })
+			c.stale = slices.ContainsFunc(seen.machines[c.md.UID], func(m waves.Machine) bool { return have.isNewerThan(m) && inputDigestOf(t, m) != have.digest })
 			c.waitsForWindow = seen.windows.waitsFor[api.WindowReplace] != "" && !mayIgnoreWindow(c, t, policy, have.version)
 		}
 		seen.replacing[c.md.UID] = c.due() || c.isReplacing()

@@ -33,10 +33,10 @@ func (r *Reconciler) emitEvents(before, after *api.ProfileSource, seen *observed
 // that renders reports versions that the pool cannot have.
 func (r *Reconciler) emitFailures(was *api.RolloutStatus, now api.RolloutStatus, seen *observed) {
 	for _, f := range now.Failures {
-		known := was != nil && slices.ContainsFunc(was.Failures, func(had api.RolloutFailure) bool {
+		reported := was != nil && slices.ContainsFunc(was.Failures, func(had api.RolloutFailure) bool {
 			return had.Pool == f.Pool && had.Machine == f.Machine && had.Reason == f.Reason
 		})
-		if md := seen.pools[f.Pool]; md != nil && !known && f.Machine != "" {
+		if md := seen.pools[f.Pool]; md != nil && !reported && f.Machine != "" {
 			r.event(md, corev1.EventTypeWarning, api.EventMachineFailed, "profile %q %s: %s", now.Profile, now.Version, waves.DescribeFailure(f))
 		}
 	}

@@ -27,8 +27,8 @@ func timelineOf(have activeConfig, records []metav1.PartialObjectMetadata) linea
 	return lineage.Assemble(&lineage.Generation{UID: have.uid, Replaces: have.replaces, InputDigest: have.digest, From: have.created, PoolUID: have.poolUID}, archived)
 }
 
-// configDigestOf returns the input digest of the configuration that a machine got.
-func configDigestOf(t lineage.Timeline, m waves.Machine) string {
+// inputDigestOf returns the input digest of the configuration that a machine got.
+func inputDigestOf(t lineage.Timeline, m waves.Machine) string {
 	g, _ := t.ForMachine(m.Created, strconv.FormatUint(m.Revision, 10))
 	return g.InputDigest
 }

@@ -42,15 +42,11 @@ type Pools interface {
 	CheckRequestedProfile(ctx context.Context, md *cluster.MachineDeployment) (rejected bool, err error)
 }
 
-// Checker checks templates. *render.Engine is one.
-type Checker interface {
-	Check(p render.Profile) error
-}
-
 // Handlers are the webhooks.
 type Handlers struct {
-	Pools   Pools
-	Checker Checker
+	Pools Pools
+	// Checker checks templates.
+	Checker *render.Engine
 	// DenyUnknownProfiles rejects MachineDeployments whose profile does not exist or does
 	// not suit them; otherwise they only cause a warning.
 	DenyUnknownProfiles bool

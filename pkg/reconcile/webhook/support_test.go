@@ -26,6 +26,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
@@ -153,7 +154,7 @@ func (s *site) start(edits ...func(o *Options, h *Handlers)) *replica {
 		Address: r.address, Namespace: system, Clock: s.clock, Hosts: []string{"127.0.0.1"},
 		Service: types.NamespacedName{Namespace: system, Name: api.WebhookServiceName},
 	}
-	here := pools.Cluster{Client: s.client, Live: s.client}
+	here := kubeclient.Cluster{Client: s.client, Live: s.client}
 	h := Handlers{Checker: render.NewEngine(), Pools: &pools.Reconciler{Management: here, Worker: here, Namespace: system}}
 	for _, edit := range edits {
 		edit(&o, &h)

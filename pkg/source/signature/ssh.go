@@ -240,6 +240,7 @@ func (k sshKey) checkNamespaceAndTimes(at Times) *Error {
 	return k.checkTime(at.Now, "now")
 }
 
+// checkTime returns an error if the key is not valid at a time, which when describes in the message.
 func (k sshKey) checkTime(t time.Time, when string) *Error {
 	if !k.after.IsZero() && t.Before(k.after) {
 		return wrong(OfExpiredKey, "it is signed with SSH key %s of %q, which is not valid %s: it is valid from %s", k.fingerprint, k.principals, when, k.after.Format(time.RFC3339))

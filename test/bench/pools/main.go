@@ -67,7 +67,9 @@ func measure(ctx context.Context, o options, stdout, stderr io.Writer) (missed i
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
-	c, err := cluster.Run(ctx, filepath.Join(dir, "cluster"), controlPlane, stderr)
+	own := controlPlane
+	own.DefaultGC = strings.Contains(o.parts, "nodes")
+	c, err := cluster.Run(ctx, filepath.Join(dir, "cluster"), own, stderr)
 	if err != nil {
 		return 0, err
 	}

@@ -50,6 +50,15 @@ func (f *Formats) String() string {
 // Type implements pflag.Value.
 func (f *Formats) Type() string { return "string" }
 
+// Print prints a report as text, json or yaml.
+func Print(out io.Writer, format string, report any, text func() string) error {
+	if format != "text" {
+		return PrintData(out, format, report)
+	}
+	_, err := io.WriteString(out, text())
+	return err
+}
+
 // PrintData prints a value as json or yaml.
 func PrintData(out io.Writer, format string, v any) error {
 	if format == "yaml" {

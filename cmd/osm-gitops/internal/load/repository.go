@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -136,30 +137,32 @@ func (f *RepoFlags) Read(ctx context.Context) (snap *source.Snapshot, done func(
 		snap, err = source.Repository{Dir: f.Location, Revision: f.Revision, Path: f.Path}.Read(ctx)
 		return snap, func() {}, err
 	}
-	cidrs, err := ParseCIDRs(f.AllowedCIDRs)
-	if err != nil {
-		return nil, nil, err
-	}
 	auth, err := f.readSSHAuth()
 	if err != nil {
 		return nil, nil, err
 	}
-	// A mirror belongs to one process, and this process is short.
-	dir, err := os.MkdirTemp("", "osm-gitops-render-")
+	mirrors, done, err := TemporaryMirrors(f.AllowedCIDRs, f.AllowInsecure)
 	if err != nil {
-		return nil, nil, fmt.Errorf("making a folder to fetch into: %w", err)
+		return nil, nil, err
 	}
-	done = func() { _ = os.RemoveAll(dir) }
-	mirrors := &source.Mirrors{Dir: dir, AllowedCIDRs: cidrs, AllowInsecure: f.AllowInsecure}
-	revision := f.Revision
-	if revision == "" {
-		revision = "HEAD"
-	}
-	if snap, err = mirrors.Fetch(ctx, source.Remote{URL: f.Location, Revision: revision, Path: f.Path, Auth: auth}); err != nil {
+	if snap, err = mirrors.Fetch(ctx, source.Remote{URL: f.Location, Revision: cmp.Or(f.Revision, "HEAD"), Path: f.Path, Auth: auth}); err != nil {
 		done()
 		return nil, nil, err
 	}
 	return snap, done, nil
+}
+
+// TemporaryMirrors fetches repositories into a folder that done removes. A mirror belongs to one
+// process, and this process is short.
+func TemporaryMirrors(allowedCIDRs string, allowInsecure bool) (mirrors *source.Mirrors, done func(), err error) {
+	mirrors = &source.Mirrors{AllowInsecure: allowInsecure}
+	if mirrors.AllowedCIDRs, err = ParseCIDRs(allowedCIDRs); err != nil {
+		return nil, nil, err
+	}
+	if mirrors.Dir, err = os.MkdirTemp("", "osm-gitops-"); err != nil {
+		return nil, nil, fmt.Errorf("making a folder to fetch into: %w", err)
+	}
+	return mirrors, func() { _ = os.RemoveAll(mirrors.Dir) }, nil
 }
 
 // DescribeRevision describes the revision of a snapshot, for messages.
@@ -185,16 +188,27 @@ func (f *RepoFlags) Repository() (*verify.Repository, error) {
 
 // ParseCIDRs reads a comma list of networks.
 func ParseCIDRs(list string) ([]netip.Prefix, error) {
-	var out []netip.Prefix
-	for _, s := range strings.Split(list, ",") {
+	return ParseList(list, func(s string) (netip.Prefix, error) {
+		p, err := netip.ParsePrefix(s)
+		if err != nil {
+			return p, fmt.Errorf("%q is not a network: use the form 10.0.0.0/8", s)
+		}
+		return p, nil
+	})
+}
+
+// ParseList reads the items of a comma list, without empty ones.
+func ParseList[T any](list string, parse func(string) (T, error)) ([]T, error) {
+	var out []T
+	for s := range strings.SplitSeq(list, ",") {
 		if s = strings.TrimSpace(s); s == "" {
 			continue
 		}
-		p, err := netip.ParsePrefix(s)
+		item, err := parse(s)
 		if err != nil {
-			return nil, fmt.Errorf("%q is not a network: use the form 10.0.0.0/8", s)
+			return nil, err
 		}
-		out = append(out, p)
+		out = append(out, item)
 	}
 	return out, nil
 }

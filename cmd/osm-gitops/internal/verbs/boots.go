@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
@@ -112,8 +111,8 @@ func (f *bootsFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 }
 
 func (r *bootsReport) print(out io.Writer) error {
-	versions := &listing{table: metav1.Table{ColumnDefinitions: parseColumns("Profile", "Version", "Commit", "Joined", "Booting", "Failing", "Failed", "P50", "P95")}}
-	failing := &listing{table: metav1.Table{ColumnDefinitions: parseColumns("Pool", "Machine", "Version", "Stage", "Attempt", "Cause", "@Age")}}
+	versions := &listing{columns: parseColumns("Profile", "Version", "Commit", "Joined", "Booting", "Failing", "Failed", "P50", "P95")}
+	failing := &listing{columns: parseColumns("Pool", "Machine", "Version", "Stage", "Attempt", "Cause", "@Age")}
 	for _, b := range r.Versions {
 		p50, p95 := "", ""
 		if b.Joined > 0 {
@@ -132,12 +131,12 @@ func (r *bootsReport) print(out io.Writer) error {
 		_, err := fmt.Fprintln(out, "No machines found.")
 		return err
 	}
-	if err := printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(&versions.table, out); err != nil {
+	if err := versions.print(out, printers.NewTablePrinter(printers.PrintOptions{})); err != nil {
 		return err
 	}
-	if len(failing.names) > 0 {
+	if len(failing.rows) > 0 {
 		fmt.Fprintln(out)
-		if err := printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(&failing.table, out); err != nil {
+		if err := failing.print(out, printers.NewTablePrinter(printers.PrintOptions{})); err != nil {
 			return err
 		}
 	}

@@ -170,6 +170,10 @@ func completeRollouts(ctx context.Context, s *session.Session, args []string) []
 	if err != nil {
 		return nil
 	}
-	slices.Sort(l.names)
-	return l.names
+	var names []string
+	for _, r := range l.rows {
+		names = append(names, r.argument)
+	}
+	slices.Sort(names)
+	return names
 }

@@ -93,12 +93,18 @@ func findKind(word string) *session.Kind {
 	return nil
 }
 
-// listing is a table, and the objects of its rows.
+// listing is a table.
 type listing struct {
-	table metav1.Table
-	// items are for -o json and -o yaml, names for -o name, by row.
-	items []any
-	names []string
+	columns []metav1.TableColumnDefinition
+	rows    []row
+}
+
+// row is a row of a listing. Its object has the metadata.
+type row struct {
+	metav1.TableRow
+
+	item     any    // for -o json and -o yaml
+	argument string // for -o name
 }
 
 // add adds a row for an object. Cells of type date hold times.
@@ -112,8 +118,16 @@ func (l *listing) add(namespace, name, argument string, item any, cells ...any) 
 		}
 	}
 	meta := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	l.table.Rows = append(l.table.Rows, metav1.TableRow{Cells: cells, Object: runtime.RawExtension{Object: meta}})
-	l.items, l.names = append(l.items, item), append(l.names, argument)
+	l.rows = append(l.rows, row{metav1.TableRow{Cells: cells, Object: runtime.RawExtension{Object: meta}}, item, argument})
+}
+
+// print prints the table.
+func (l *listing) print(out io.Writer, to printers.ResourcePrinter) error {
+	table := metav1.Table{ColumnDefinitions: l.columns}
+	for _, r := range l.rows {
+		table.Rows = append(table.Rows, r.TableRow)
+	}
+	return to.PrintObj(&table, out)
 }
 
 // parseColumns returns the columns of a table. The prefix "+" marks those of -o wide, and "@" those
@@ -182,11 +196,11 @@ func (g *getter) run(ctx context.Context) error {
 		if err := g.filterNamedAndChangedRows(l, first); err != nil {
 			return err
 		}
-		if first && len(l.names) == 0 {
+		if first && len(l.rows) == 0 {
 			// Not to the standard output, which a script reads.
 			fmt.Fprintf(g.errs, "No %s found%s.\n", g.kind.Plural, namespaceSuffix(namespace))
 		}
-		if err := g.print(l, text, func() error { return errors.Join(table.PrintObj(&l.table, tabs), tabs.Flush()) }); err != nil {
+		if err := g.print(l, text, func() error { return errors.Join(l.print(tabs, table), tabs.Flush()) }); err != nil {
 			return err
 		}
 		if first {
@@ -273,20 +287,15 @@ const differingNodes = "status.match.state!=,status.match.state!=" + string(api.
 
 // differingRows lists the existing nodes that do not match their configuration.
 func differingRows(ctx context.Context, k *session.Kind, s *session.Session) (*listing, error) {
-	all, err := serverRows(ctx, k, s, "", differingNodes, true)
+	l, err := serverRows(ctx, k, s, "", differingNodes, true)
 	if err != nil {
 		return nil, err
 	}
-	l := &listing{table: all.table}
-	l.table.Rows = nil
-	for i, item := range all.items {
-		obj, _ := item.(map[string]any)
-		if _, removed, _ := unstructured.NestedString(obj, "status", "removed"); removed {
-			continue
-		}
-		l.table.Rows = append(l.table.Rows, all.table.Rows[i])
-		l.items, l.names = append(l.items, item), append(l.names, all.names[i])
-	}
+	l.rows = slices.DeleteFunc(l.rows, func(r row) bool {
+		obj, _ := r.item.(map[string]any)
+		_, removed, _ := unstructured.NestedString(obj, "status", "removed")
+		return removed
+	})
 	return l, nil
 }
 
@@ -295,39 +304,28 @@ func differingRows(ctx context.Context, k *session.Kind, s *session.Session) (*l
 func (g *getter) filterNamedAndChangedRows(l *listing, first bool) error {
 	var all []string
 	missing := slices.Clone(g.names)
-	isIncluded := func(i int) bool {
-		meta, _ := l.table.Rows[i].Object.Object.(*metav1.PartialObjectMetadata)
+	l.rows = slices.DeleteFunc(l.rows, func(r row) bool {
+		meta, _ := r.Object.Object.(metav1.Object)
 		name := meta.GetName()
 		all = append(all, name)
 		missing = slices.DeleteFunc(missing, func(m string) bool { return m == name })
 		if len(g.names) > 0 && !slices.Contains(g.names, name) {
-			return false
+			return true
 		}
 		var cells strings.Builder
-		for c, cell := range l.table.Rows[i].Cells {
-			if c < len(l.table.ColumnDefinitions) && l.table.ColumnDefinitions[c].Type != "date" {
+		for c, cell := range r.Cells {
+			if c < len(l.columns) && l.columns[c].Type != "date" {
 				fmt.Fprintf(&cells, "%v\x00", cell)
 			}
 		}
-		key := l.names[i] + "\x00" + meta.GetNamespace()
+		key := r.argument + "\x00" + meta.GetNamespace()
 		if g.kind == session.WindowKind {
-			key += fmt.Sprintf("\x00%v", l.table.Rows[i].Cells[1]) // of a source with several
+			key += fmt.Sprintf("\x00%v", r.Cells[1]) // of a source with several
 		}
-		if was, known := g.shown[key]; known && was == cells.String() {
-			return false
-		}
+		was, known := g.shown[key]
 		g.shown[key] = cells.String()
-		return true
-	}
-	included := listing{table: l.table}
-	included.table.Rows = nil
-	for i := range l.table.Rows {
-		if isIncluded(i) {
-			included.table.Rows = append(included.table.Rows, l.table.Rows[i])
-			included.items, included.names = append(included.items, l.items[i]), append(included.names, l.names[i])
-		}
-	}
-	*l = included
+		return known && was == cells.String()
+	})
 	if first && len(missing) > 0 {
 		return session.NewUnknownNameError(fmt.Sprintf("%s %q", strings.TrimSuffix(g.kind.Plural, "s"), missing[0]), missing[0], slices.Compact(slices.Sorted(slices.Values(all))))
 	}
@@ -335,19 +333,19 @@ func (g *getter) filterNamedAndChangedRows(l *listing, first bool) error {
 }
 
 func (g *getter) print(l *listing, out io.Writer, table func() error) error {
-	switch g.output {
-	case "name":
-		for _, name := range l.names {
-			if _, err := fmt.Fprintln(out, name); err != nil {
+	items := make([]any, len(l.rows))
+	for i, r := range l.rows {
+		items[i] = r.item
+		if g.output == "name" {
+			if _, err := fmt.Fprintln(out, r.argument); err != nil {
 				return err
 			}
 		}
+	}
+	switch g.output {
+	case "name":
 		return nil
 	case "json", "yaml":
-		items := l.items
-		if items == nil {
-			items = []any{}
-		}
 		return cli.PrintData(out, g.output, map[string]any{"apiVersion": "v1", "kind": "List", "items": items})
 	}
 	return table()
@@ -357,7 +355,7 @@ func (g *getter) print(l *listing, out io.Writer, table func() error) error {
 const pageSize = 500
 
 // serverRows lets the API server print a kind, with the columns of its definition.
-func serverRows(ctx context.Context, k *session.Kind, s *session.Session, namespace, fields string, whole bool) (*listing, error) {
+func serverRows(ctx context.Context, k *session.Kind, s *session.Session, namespace, fields string, fullObjects bool) (*listing, error) {
 	cfg, worker, err := s.Configs()
 	if err != nil {
 		return nil, err
@@ -374,36 +372,32 @@ func serverRows(ctx context.Context, k *session.Kind, s *session.Session, namesp
 		return nil, err
 	}
 	include := "Metadata"
-	if whole {
+	if fullObjects {
 		include = "Object"
 	}
 	l := &listing{}
-	for token := ""; ; token = l.table.Continue {
+	for token := ""; ; {
 		raw, err := web.Get().NamespaceIfScoped(namespace, namespace != "").Resource(k.Resource).
 			SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").
 			Param("fieldSelector", fields).Param("includeObject", include).Param("limit", fmt.Sprint(pageSize)).Param("continue", token).Do(ctx).Raw()
 		if err != nil {
 			return nil, err
 		}
-		rows := l.table.Rows
-		l.table = metav1.Table{}
-		if err := json.Unmarshal(raw, &l.table); err != nil {
+		var page metav1.Table
+		if err := json.Unmarshal(raw, &page); err != nil {
 			return nil, fmt.Errorf("decoding the table of %s: %w", k.Resource, err)
 		}
-		for i := range l.table.Rows {
-			row := &l.table.Rows[i]
-			meta, item := &metav1.PartialObjectMetadata{}, map[string]any{}
-			if err := errors.Join(json.Unmarshal(row.Object.Raw, meta), json.Unmarshal(row.Object.Raw, &item)); err != nil {
+		for _, r := range page.Rows {
+			obj := &unstructured.Unstructured{}
+			if err := json.Unmarshal(r.Object.Raw, &obj.Object); err != nil {
 				return nil, fmt.Errorf("decoding an object of %s: %w", k.Resource, err)
 			}
-			if m, ok := item["metadata"].(map[string]any); ok {
-				delete(m, "managedFields")
-			}
-			row.Object = runtime.RawExtension{Object: meta}
-			l.items, l.names = append(l.items, item), append(l.names, k.ArgumentPrefix+strings.TrimPrefix(meta.Namespace+"/"+meta.Name, "/"))
+			obj.SetManagedFields(nil)
+			r.Object = runtime.RawExtension{Object: obj}
+			l.rows = append(l.rows, row{r, obj.Object, k.ArgumentPrefix + strings.TrimPrefix(obj.GetNamespace()+"/"+obj.GetName(), "/")})
 		}
-		l.table.Rows = append(rows, l.table.Rows...)
-		if l.table.Continue == "" {
+		l.columns = page.ColumnDefinitions
+		if token = page.Continue; token == "" {
 			return l, nil
 		}
 	}
@@ -436,7 +430,7 @@ func poolRows(ctx context.Context, s *session.Session, namespace string) (*listi
 		return nil, err
 	}
 	model := fleet.NewModel(time.Now(), objects)
-	l := &listing{table: metav1.Table{ColumnDefinitions: parseColumns("Name", "Profile", "Version", "Commit", "State", "Nodes", "Behind", "@Since", "+Author", "+Pin", "+Message")}}
+	l := &listing{columns: parseColumns("Name", "Profile", "Version", "Commit", "State", "Nodes", "Behind", "@Since", "+Author", "+Pin", "+Message")}
 	slices.SortFunc(objects.Pools, func(a, b metav1.ObjectMeta) int {
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 	})
@@ -469,7 +463,7 @@ type rolloutRow struct {
 
 // rolloutRows lists the rollouts in the status of ProfileSources.
 func rolloutRows(ctx context.Context, s *session.Session, namespace string) (*listing, error) {
-	l := &listing{table: metav1.Table{ColumnDefinitions: parseColumns("Profile", "Version", "From", "Wave", "Pools", "State", "@Since", "Source", "+Message")}}
+	l := &listing{columns: parseColumns("Profile", "Version", "From", "Wave", "Pools", "State", "@Since", "Source", "+Message")}
 	for list, err := range kubeclient.Pages(ctx, s.Management, &api.ProfileSourceList{}, client.InNamespace(namespace)) {
 		if err != nil {
 			return nil, err

@@ -53,15 +53,15 @@ commit and author, and the time. A deleted pool has one while its records remain
 					s.KubectlCommand(session.InManagementCluster, s.ControllerNamespace, "get", "controllerrevisions", "-l", api.LabelPool+"="+pool, "-o", "yaml"))
 				return err
 			}
-			past, err := readHistory(cmd.Context(), s, of, pool)
+			history, err := readHistory(cmd.Context(), s, of, pool)
 			if err != nil {
 				return err
 			}
 			out := cli.NewEscapingWriter(cmd.OutOrStdout(), output)
 			if output != "text" {
-				return cli.PrintData(out, output, past)
+				return cli.PrintData(out, output, history)
 			}
-			return printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(historyTable(past), out)
+			return historyListing(history).print(out, printers.NewTablePrinter(printers.PrintOptions{}))
 		},
 	}
 	f.Bind(cmd)
@@ -109,8 +109,8 @@ func readHistory(ctx context.Context, s *session.Session, of session.Ref, label 
 	return nil, fmt.Errorf("%s has no configuration, and no record of one", of)
 }
 
-func historyTable(periods []fleet.Period) *metav1.Table {
-	l := &listing{table: metav1.Table{ColumnDefinitions: parseColumns("Version", "Commit", "Author", "From", "Until", "Profile")}}
+func historyListing(periods []fleet.Period) *listing {
+	l := &listing{columns: parseColumns("Version", "Commit", "Author", "From", "Until", "Profile")}
 	for _, c := range periods {
 		until := "now"
 		if !c.Current {
@@ -118,5 +118,5 @@ func historyTable(periods []fleet.Period) *metav1.Table {
 		}
 		l.add("", c.Version, "", c, c.Version, shortCommit(c.Commit), c.Author, c.From.UTC().Format(time.RFC3339), until, c.Profile)
 	}
-	return &l.table
+	return l
 }

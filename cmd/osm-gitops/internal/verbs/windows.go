@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/verbs/session"
@@ -35,7 +34,7 @@ type windowRow struct {
 
 // windowRows lists the maintenance windows of ProfileSources, by the clock of this computer.
 func windowRows(ctx context.Context, s *session.Session, namespace string) (*listing, error) {
-	l := &listing{table: metav1.Table{ColumnDefinitions: parseColumns("Source", "Window", "Schedule", "Applies", "State", "Opens", "+Then", "+Message")}}
+	l := &listing{columns: parseColumns("Source", "Window", "Schedule", "Applies", "State", "Opens", "+Then", "+Message")}
 	now := time.Now()
 	for list, err := range kubeclient.Pages(ctx, s.Management, &api.ProfileSourceList{}, client.InNamespace(namespace)) {
 		if err != nil {

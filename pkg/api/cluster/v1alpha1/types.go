@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/osm-gitops/osm-gitops/pkg/api/list"
 )
 
 // GroupVersion is the group and version of the kinds in this package.
@@ -16,11 +18,10 @@ var GroupVersion = schema.GroupVersion{Group: "cluster.k8s.io", Version: "v1alph
 
 // AddToScheme registers the kinds of this package with a scheme.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion,
-		&MachineDeployment{}, &MachineDeploymentList{},
-		&MachineSet{}, &MachineSetList{},
-		&Machine{}, &MachineList{},
-	)
+	s.AddKnownTypes(GroupVersion, &MachineDeployment{}, &MachineSet{}, &Machine{})
+	s.AddKnownTypeWithName(GroupVersion.WithKind("MachineDeploymentList"), &MachineDeploymentList{})
+	s.AddKnownTypeWithName(GroupVersion.WithKind("MachineSetList"), &MachineSetList{})
+	s.AddKnownTypeWithName(GroupVersion.WithKind("MachineList"), &MachineList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }
@@ -36,13 +37,7 @@ type MachineDeployment struct {
 }
 
 // MachineDeploymentList is a list of MachineDeployments.
-// +kubebuilder:object:root=true
-type MachineDeploymentList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-
-	Items []MachineDeployment `json:"items"`
-}
+type MachineDeploymentList = list.Of[MachineDeployment, *MachineDeployment]
 
 // MachineDeploymentSpec has the fields of a MachineDeployment that we read.
 //
@@ -59,6 +54,7 @@ type MachineDeploymentSpec struct {
 }
 
 // Malformed names a field that has not the type that machine-controller defines.
+// +kubebuilder:object:generate=false
 type Malformed struct {
 	// Field below spec, such as "template.spec.versions.kubelet"; empty if the spec
 	// itself is not an object.
@@ -124,6 +120,7 @@ func jsonType(t reflect.Type) string {
 
 // MachineDeploymentStatus has the fields of a MachineDeployment's status that we read. A
 // field that cannot be read is treated as absent.
+// +kubebuilder:object:generate=false
 type MachineDeploymentStatus struct {
 	// ObservedGeneration is the generation of the spec that the other fields describe.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -167,6 +164,7 @@ type ProviderSpec struct {
 }
 
 // MachineVersion has the version of a machine's kubelet.
+// +kubebuilder:object:generate=false
 type MachineVersion struct {
 	Kubelet string `json:"kubelet,omitempty"`
 }
@@ -181,13 +179,7 @@ type MachineSet struct {
 }
 
 // MachineSetList is a list of MachineSets.
-// +kubebuilder:object:root=true
-type MachineSetList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-
-	Items []MachineSet `json:"items"`
-}
+type MachineSetList = list.Of[MachineSet, *MachineSet]
 
 // Machine is one machine.
 // +kubebuilder:object:root=true
@@ -200,13 +192,7 @@ type Machine struct {
 }
 
 // MachineList is a list of Machines.
-// +kubebuilder:object:root=true
-type MachineList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-
-	Items []Machine `json:"items"`
-}
+type MachineList = list.Of[Machine, *Machine]
 
 // UnmarshalJSON decodes every field of the spec that it can; we do not need them.
 // MachineDeploymentSpec explains why it never fails.
@@ -240,11 +226,15 @@ type MachineStatus struct {
 
 // MachineCondition is one condition of the machine's Node, as machine-controller copies
 // it (the API's type there is NodeCondition of k8s.io/api/core/v1).
+// +kubebuilder:object:generate=false
 type MachineCondition struct {
 	Type               string                 `json:"type"`
 	Status             corev1.ConditionStatus `json:"status"`
 	LastTransitionTime metav1.Time            `json:"lastTransitionTime,omitzero"`
 }
+
+// DeepCopyInto copies by assignment, as that of metav1.Time does.
+func (in *MachineCondition) DeepCopyInto(out *MachineCondition) { *out = *in }
 
 // UnmarshalJSON decodes every field that it can.
 func (s *MachineStatus) UnmarshalJSON(data []byte) error {

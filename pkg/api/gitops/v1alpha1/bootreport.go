@@ -3,6 +3,8 @@ package v1alpha1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/osm-gitops/osm-gitops/pkg/api/list"
 )
 
 // BootReport has what the booting machines of one pool report about their scripts. It has the name
@@ -33,13 +35,7 @@ type BootReport struct {
 }
 
 // BootReportList is a list of BootReports.
-// +kubebuilder:object:root=true
-type BootReportList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-
-	Items []BootReport `json:"items"`
-}
+type BootReportList = list.Of[BootReport, *BootReport]
 
 // BootReportSpec is what machines report.
 type BootReportSpec struct {
@@ -81,6 +77,7 @@ const (
 )
 
 // MachineBoot is what a machine reports about one stage.
+// +kubebuilder:object:generate=false
 type MachineBoot struct {
 	// Machine is the name of the Machine.
 	// +kubebuilder:validation:MaxLength=253
@@ -107,7 +104,8 @@ type MachineBoot struct {
 	// +kubebuilder:validation:Maximum=1000000
 	// +optional
 	Line int32 `json:"line,omitempty"`
-	// Command that failed, as bash prints it.
+	// Command that failed, as bash prints it. After an explicit exit, for which bash has none, it is
+	// "exit after: " and the last line of output, and Line is 0.
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	Command string `json:"command,omitempty"`
@@ -192,6 +190,7 @@ type MachineBootStatus struct {
 }
 
 // BootCause says which command of which file failed.
+// +kubebuilder:object:generate=false
 type BootCause struct {
 	// File of the profile in its repository, and the line of the command. They are absent
 	// if the command is not found in the profile.

@@ -6,6 +6,7 @@ import (
 )
 
 // Interval is a time in which a configuration generation of a pool was active.
+// +kubebuilder:object:generate=false
 type Interval struct {
 	// From is when its OperatingSystemConfig was created, Until when that was deleted.
 	From  metav1.Time `json:"from"`

@@ -3,6 +3,8 @@ package v1alpha1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/osm-gitops/osm-gitops/pkg/api/list"
 )
 
 // NodeProvenance says which configuration of which pool a node was provisioned from. It
@@ -44,13 +46,7 @@ type NodeProvenance struct {
 }
 
 // NodeProvenanceList is a list of NodeProvenances.
-// +kubebuilder:object:root=true
-type NodeProvenanceList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-
-	Items []NodeProvenance `json:"items"`
-}
+type NodeProvenanceList = list.Of[NodeProvenance, *NodeProvenance]
 
 // Evidence says how a node's configuration is known.
 // +kubebuilder:validation:Enum=Reported;Inferred;Unknown
@@ -107,6 +103,7 @@ type NodeProvenanceSpec struct {
 }
 
 // ProvenanceNode is a node as it joined.
+// +kubebuilder:object:generate=false
 type ProvenanceNode struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string    `json:"name"`
@@ -119,7 +116,11 @@ type ProvenanceNode struct {
 	Joined metav1.Time `json:"joined"`
 }
 
+// DeepCopyInto copies by assignment, as that of metav1.Time does.
+func (in *ProvenanceNode) DeepCopyInto(out *ProvenanceNode) { *out = *in }
+
 // ProvenanceMachine is the machine of a node.
+// +kubebuilder:object:generate=false
 type ProvenanceMachine struct {
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace"`
@@ -130,7 +131,11 @@ type ProvenanceMachine struct {
 	Created metav1.Time `json:"created"`
 }
 
+// DeepCopyInto copies by assignment, as that of metav1.Time does.
+func (in *ProvenanceMachine) DeepCopyInto(out *ProvenanceMachine) { *out = *in }
+
 // ProvenancePool is the MachineDeployment of a machine.
+// +kubebuilder:object:generate=false
 type ProvenancePool struct {
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace"`
@@ -147,6 +152,7 @@ type ProvenancePool struct {
 }
 
 // ProvenanceConfiguration is a configuration of a pool and its origin.
+// +kubebuilder:object:generate=false
 type ProvenanceConfiguration struct {
 	// InputDigest is the digest of everything that rendering read, "v1:sha256:<64 hex>".
 	// The record with that digest is on the pool's OperatingSystemConfig, or archived as
@@ -233,6 +239,7 @@ type PossibleConfiguration struct {
 }
 
 // NodeReport is what a node reports about itself: the values of its labels.
+// +kubebuilder:object:generate=false
 type NodeReport struct {
 	// Config is the value of gitops.k8c.io/config, 12 digits of an input digest.
 	// +kubebuilder:validation:MaxLength=63
@@ -345,6 +352,7 @@ type NodeMatch struct {
 }
 
 // MatchDifference is a file or unit that is not as its configuration has it.
+// +kubebuilder:object:generate=false
 type MatchDifference struct {
 	// Path is that of a file, or "unit:" and the name of a unit.
 	// +kubebuilder:validation:MaxLength=320
@@ -398,6 +406,7 @@ const (
 
 // ProvenanceJournaled has ids of audit log entries. An id is absent until its entry is
 // written.
+// +kubebuilder:object:generate=false
 type ProvenanceJournaled struct {
 	// Joined is the id of the entry about how the node was provisioned.
 	// +kubebuilder:validation:MaxLength=64
@@ -420,6 +429,7 @@ type ProvenanceJournaled struct {
 }
 
 // MissingVersion is a version of a profile that a pool got after a node had joined.
+// +kubebuilder:object:generate=false
 type MissingVersion struct {
 	// +kubebuilder:validation:MaxLength=253
 	Profile string `json:"profile"`
@@ -430,6 +440,12 @@ type MissingVersion struct {
 	Commit string `json:"commit,omitempty"`
 	// Since is when the pool got it.
 	Since metav1.Time `json:"since"`
+}
+
+// DeepCopy copies by assignment, as that of metav1.Time does.
+func (in *MissingVersion) DeepCopy() *MissingVersion {
+	out := *in
+	return &out
 }
 
 // AgreedCondition says whether the report of a node agrees with the records of its pool.

@@ -5,6 +5,8 @@ import (
 
 	"github.com/fluxcd/pkg/apis/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/osm-gitops/osm-gitops/pkg/api/list"
 )
 
 // Finalizer delays the deletion of a ProfileSource until the objects that it created are
@@ -39,13 +41,7 @@ type ProfileSource struct {
 }
 
 // ProfileSourceList is a list of ProfileSources.
-// +kubebuilder:object:root=true
-type ProfileSourceList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-
-	Items []ProfileSource `json:"items"`
-}
+type ProfileSourceList = list.Of[ProfileSource, *ProfileSource]
 
 // ProfileSourceSpec says where the profiles are and how the controller applies them.
 //
@@ -164,6 +160,7 @@ type GitSource struct {
 // GitReference is the reference to follow in a repository.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.branch), has(self.tag), has(self.semver), has(self.name), has(self.commit)].filter(x, x).size() <= 1",message="at most one of branch, tag, semver, name and commit may be set"
+// +kubebuilder:object:generate=false
 type GitReference struct {
 	// Branch to follow.
 	// +kubebuilder:validation:MinLength=1
@@ -225,6 +222,7 @@ type PathPrincipals struct {
 }
 
 // SourceReference names an object of Flux in the same namespace.
+// +kubebuilder:object:generate=false
 type SourceReference struct {
 	// Kind of the object.
 	// +kubebuilder:validation:Enum=GitRepository;OCIRepository;Bucket;ExternalArtifact
@@ -240,6 +238,7 @@ type SourceReference struct {
 }
 
 // DirectorySource is a folder that the controller can read.
+// +kubebuilder:object:generate=false
 type DirectorySource struct {
 	// Path of the folder, below the controller's --directory-root.
 	// +kubebuilder:validation:MinLength=1
@@ -249,9 +248,11 @@ type DirectorySource struct {
 }
 
 // BuiltinSource selects the profiles in the controller's binary.
+// +kubebuilder:object:generate=false
 type BuiltinSource struct{}
 
 // Webhook lets the host of a repository request a reconciliation of the source.
+// +kubebuilder:object:generate=false
 type Webhook struct {
 	// Provider selects how the signature of a request is checked.
 	// +kubebuilder:validation:Enum=github;gitlab;gitea;bitbucket;generic
@@ -329,6 +330,7 @@ type ProfileSourceStatus struct {
 }
 
 // Rewrite is a force-push, or a tag that was moved.
+// +kubebuilder:object:generate=false
 type Rewrite struct {
 	// From is the previous revision.
 	From string `json:"from"`
@@ -376,15 +378,6 @@ type ProfileEntry struct {
 	// their version, other pools cannot get it.
 	Removed bool `json:"removed"`
 }
-
-// GetConditions returns the status conditions, as fluxcd/pkg/runtime reads them.
-func (s *ProfileSource) GetConditions() []metav1.Condition { return s.Status.Conditions }
-
-// SetConditions replaces the status conditions.
-func (s *ProfileSource) SetConditions(c []metav1.Condition) { s.Status.Conditions = c }
-
-// GetInterval returns the time between two reconciliations of the source.
-func (s *ProfileSource) GetInterval() metav1.Duration { return s.Spec.Interval }
 
 // minLastLookWrite and lastLookWriteIntervals limit how often a reconciliation that changes nothing is
 // recorded in the status: each record is a write that nothing reads.

@@ -11,7 +11,10 @@ var GroupVersion = schema.GroupVersion{Group: "gitops.k8c.io", Version: "v1alpha
 
 // AddToScheme registers the kinds of this package with a scheme.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &ProfileSource{}, &ProfileSourceList{}, &NodeProvenance{}, &NodeProvenanceList{}, &BootReport{}, &BootReportList{})
+	s.AddKnownTypes(GroupVersion, &ProfileSource{}, &NodeProvenance{}, &BootReport{})
+	s.AddKnownTypeWithName(GroupVersion.WithKind("ProfileSourceList"), &ProfileSourceList{})
+	s.AddKnownTypeWithName(GroupVersion.WithKind("NodeProvenanceList"), &NodeProvenanceList{})
+	s.AddKnownTypeWithName(GroupVersion.WithKind("BootReportList"), &BootReportList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

@@ -122,6 +122,7 @@ type WindowStatus struct {
 }
 
 // RolloutVersion identifies a version of a profile in a rollout.
+// +kubebuilder:object:generate=false
 type RolloutVersion struct {
 	// Version of the profile.
 	Version string `json:"version"`
@@ -139,6 +140,7 @@ type RolloutVersion struct {
 }
 
 // RolloutStep is a version that was superseded before all waves had it.
+// +kubebuilder:object:generate=false
 type RolloutStep struct {
 	RolloutVersion `json:",inline"`
 	// Wave is the last wave that got it.
@@ -202,6 +204,7 @@ type RolloutStatus struct {
 }
 
 // RolloutPools counts pools.
+// +kubebuilder:object:generate=false
 type RolloutPools struct {
 	// Adopted have the version, Secrets included.
 	Adopted int32 `json:"adopted"`
@@ -210,6 +213,7 @@ type RolloutPools struct {
 }
 
 // RolloutMachines counts machines created since their pool adopted the version.
+// +kubebuilder:object:generate=false
 type RolloutMachines struct {
 	// Joined have a Node.
 	Joined int32 `json:"joined"`
@@ -218,6 +222,7 @@ type RolloutMachines struct {
 }
 
 // RolloutFailure is a failure that counts against a version.
+// +kubebuilder:object:generate=false
 type RolloutFailure struct {
 	// Pool is "namespace/name" of the MachineDeployment.
 	Pool string `json:"pool"`
@@ -244,6 +249,9 @@ type RolloutFailure struct {
 	Cause string `json:"cause,omitempty"`
 }
 
+// DeepCopyInto copies by assignment, as that of metav1.Time does.
+func (in *RolloutFailure) DeepCopyInto(out *RolloutFailure) { *out = *in }
+
 // Reasons of a RolloutFailure.
 const (
 	FailureNotJoined   = "NotJoined"
@@ -253,6 +261,7 @@ const (
 )
 
 // Replacements counts pools whose machines are replaced.
+// +kubebuilder:object:generate=false
 type Replacements struct {
 	// Replacing are replacing machines now.
 	Replacing int32 `json:"replacing"`

@@ -17,6 +17,7 @@ const (
 
 // ProfileSourceSummary has texts for columns, which JSONPath cannot compose. Only other
 // fields of the object decide what it contains.
+// +kubebuilder:object:generate=false
 type ProfileSourceSummary struct {
 	// Revision has the first 12 digits of status.revision.
 	// +optional

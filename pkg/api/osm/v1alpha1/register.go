@@ -11,11 +11,10 @@ var GroupVersion = schema.GroupVersion{Group: "operatingsystemmanager.k8c.io", V
 
 // AddToScheme registers the kinds of this package with a scheme.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion,
-		&OperatingSystemProfile{}, &OperatingSystemProfileList{},
-		&OperatingSystemConfig{}, &OperatingSystemConfigList{},
-		&CustomOperatingSystemProfile{}, &CustomOperatingSystemProfileList{},
-	)
+	s.AddKnownTypes(GroupVersion, &OperatingSystemProfile{}, &OperatingSystemConfig{}, &CustomOperatingSystemProfile{})
+	s.AddKnownTypeWithName(GroupVersion.WithKind("OperatingSystemProfileList"), &OperatingSystemProfileList{})
+	s.AddKnownTypeWithName(GroupVersion.WithKind("OperatingSystemConfigList"), &OperatingSystemConfigList{})
+	s.AddKnownTypeWithName(GroupVersion.WithKind("CustomOperatingSystemProfileList"), &CustomOperatingSystemProfileList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

@@ -3,6 +3,8 @@ package v1alpha1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/osm-gitops/osm-gitops/pkg/api/list"
 )
 
 // OperatingSystem is what a node runs.
@@ -81,13 +83,7 @@ type OperatingSystemProfile struct {
 }
 
 // OperatingSystemProfileList is a list of OperatingSystemProfiles.
-// +kubebuilder:object:root=true
-type OperatingSystemProfileList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-
-	Items []OperatingSystemProfile `json:"items"`
-}
+type OperatingSystemProfileList = list.Of[OperatingSystemProfile, *OperatingSystemProfile]
 
 // OperatingSystemProfileSpec is the content of a profile.
 type OperatingSystemProfileSpec struct {
@@ -165,13 +161,7 @@ type OperatingSystemConfig struct {
 }
 
 // OperatingSystemConfigList is a list of OperatingSystemConfigs.
-// +kubebuilder:object:root=true
-type OperatingSystemConfigList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-
-	Items []OperatingSystemConfig `json:"items"`
-}
+type OperatingSystemConfigList = list.Of[OperatingSystemConfig, *OperatingSystemConfig]
 
 // OperatingSystemConfigSpec is the rendered configuration.
 type OperatingSystemConfigSpec struct {
@@ -252,6 +242,7 @@ type Unit struct {
 }
 
 // DropIn extends a systemd unit.
+// +kubebuilder:object:generate=false
 type DropIn struct {
 	// Name of the file, ending in ".conf".
 	Name string `json:"name"`
@@ -279,6 +270,7 @@ type FileContent struct {
 }
 
 // FileContentInline is the content itself.
+// +kubebuilder:object:generate=false
 type FileContentInline struct {
 	// Encoding of the file in the user data: "b64" protects it from textual replacement
 	// there. Data itself is always plain text.

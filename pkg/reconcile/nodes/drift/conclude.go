@@ -63,8 +63,8 @@ func (r Report) state() api.MatchState {
 	return api.MatchStateMatches
 }
 
-// Reported returns the status that follows from a report. Its differences can have versions.
-func Reported(r Report, now time.Time) *api.NodeMatch {
+// StatusFromReport returns the status that follows from a report. Its differences can have versions.
+func StatusFromReport(r Report, now time.Time) *api.NodeMatch {
 	at := metav1.NewTime(r.Time)
 	return &api.NodeMatch{
 		State: r.state(), Since: metav1.NewTime(now), Reported: &at, Config: r.Config, Differences: r.Differences, Others: r.Others,

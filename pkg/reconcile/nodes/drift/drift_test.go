@@ -103,7 +103,7 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("impossible difference %+v", d)
 			}
 		}
-		m := Reported(r, now)
+		m := StatusFromReport(r, now)
 		if !IsKnown(m, r) {
 			t.Errorf("the status of %+v is not known: %+v", r, m)
 		}
@@ -149,7 +149,7 @@ func TestConclusion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := Report{Config: "0123456789ab", Time: now, Differences: c.differences}.Of(sample())
 			r.Differences = FindVersions(r.Differences, versions)
-			m := Reported(r, now)
+			m := StatusFromReport(r, now)
 			got := Condition(m, nil)
 			if got.Reason != c.reason || !strings.Contains(got.Message, c.message) || m.Others != c.others {
 				t.Errorf("got %+v of %+v", got, m)

@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,20 +22,15 @@ import (
 const allNamespaces = "*"
 
 // Cluster has the clients of one cluster.
-type Cluster struct {
-	// Client reads through a cache and writes.
-	client.Client
-	// Live reads what the cache does not contain.
-	Live client.Reader
-}
+type Cluster = kubeclient.Cluster
 
 // Reader reads objects of both clusters. Its fields are set once, before the first read.
 type Reader struct {
 	// Management has the configurations, their records, and profiles.
-	Management Cluster
+	Management kubeclient.Cluster
 	// Worker has nodes, machines and NodeProvenances: the same cluster, unless the
 	// controller has two.
-	Worker Cluster
+	Worker kubeclient.Cluster
 	// Namespace is that of configurations, records and profiles.
 	Namespace string
 	// ProfileNamespaces are other namespaces from which pools can use profiles; "*" means
@@ -62,11 +58,11 @@ func (r *Reader) ChainOf(ctx context.Context, node *metav1.PartialObjectMetadata
 // Node's label or annotation. A node can write these two itself at any time: they are
 // ignored if their Machine names another node, or if another Machine names this node.
 func (r *Reader) machineOf(ctx context.Context, node *metav1.PartialObjectMetadata) (*cluster.Machine, error) {
-	if m, err := r.machineBy(ctx, node, client.MatchingFields{nodecache.NodeIndex: node.Name}); err != nil || m != nil {
+	if m, err := r.machineNotOfOtherNode(ctx, node, client.MatchingFields{nodecache.NodeIndex: node.Name}); err != nil || m != nil {
 		return m, err
 	}
 	if uid := node.Labels[api.LabelOwnedBy]; uid != "" {
-		m, err := r.machineBy(ctx, node, client.MatchingFields{nodecache.UIDIndex: uid})
+		m, err := r.machineNotOfOtherNode(ctx, node, client.MatchingFields{nodecache.UIDIndex: uid})
 		if err != nil || m != nil {
 			return m, err
 		}
@@ -100,14 +96,14 @@ func (r *Reader) MachineContradiction(ctx context.Context, node *metav1.PartialO
 			return fmt.Sprintf("recorded from the node's own labels as the node of machine %s, but this machine names node %q", np.Spec.Machine.Name, ref.Name), nil
 		}
 	}
-	other, err := r.machineBy(ctx, node, client.MatchingFields{nodecache.NodeIndex: node.Name})
+	other, err := r.machineNotOfOtherNode(ctx, node, client.MatchingFields{nodecache.NodeIndex: node.Name})
 	if err != nil || other == nil || other.UID == np.Spec.Machine.UID || other.CreationTimestamp.After(np.Spec.Node.Joined.Add(lineage.Leeway)) {
 		return "", err // a machine that adopted an existing node
 	}
 	return fmt.Sprintf("recorded from the node's own labels as the node of machine %s, but machine %s/%s names this node", np.Spec.Machine.Name, other.Namespace, other.Name), nil
 }
 
-func (r *Reader) machineBy(ctx context.Context, node *metav1.PartialObjectMetadata, by client.MatchingFields) (*cluster.Machine, error) {
+func (r *Reader) machineNotOfOtherNode(ctx context.Context, node *metav1.PartialObjectMetadata, by client.MatchingFields) (*cluster.Machine, error) {
 	var list cluster.MachineList
 	if err := r.Worker.List(ctx, &list, by, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing Machines: %w", err)
@@ -179,12 +175,7 @@ func (r *Reader) TimelineOf(ctx context.Context, pool types.NamespacedName, live
 	if err != nil {
 		return nil, fmt.Errorf("listing the archived records of pool %s: %w", key, err)
 	}
-	var references []metav1.PartialObjectMetadata
-	for _, obj := range records.Items {
-		if obj.Annotations[api.AnnotationPool] == key {
-			references = append(references, obj)
-		}
-	}
+	references := slices.DeleteFunc(records.Items, func(obj metav1.PartialObjectMetadata) bool { return obj.Annotations[api.AnnotationPool] != key })
 	return r.timelines.getOrBuild(key, osc, references), nil
 }
 

@@ -182,14 +182,8 @@ func isRecord(obj *appsv1.ControllerRevision, pool, inputDigest string) bool {
 }
 
 // Record decodes the record in a ControllerRevision. It is zero if there is no valid record.
-func Record(obj *appsv1.ControllerRevision) render.Record { return decodeRecordOrZero(obj.Data.Raw) }
-
-// decodeRecordOrZero decodes an archived record. It returns the zero record for invalid text.
-func decodeRecordOrZero(text []byte) render.Record {
-	rec, err := lineage.ParseUnverifiedRecord(text)
-	if err != nil {
-		return render.Record{}
-	}
+func Record(obj *appsv1.ControllerRevision) render.Record {
+	rec, _ := lineage.ParseUnverifiedRecord(obj.Data.Raw)
 	return rec
 }
 

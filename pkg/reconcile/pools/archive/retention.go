@@ -248,7 +248,8 @@ func (a Archive) settingsOfConfigs(ctx context.Context) (map[string]bool, error)
 		return nil, err
 	}
 	for i := range configs {
-		used[lineage.SettingsName(decodeRecordOrZero([]byte(configs[i].Annotations[api.AnnotationRecord])).SettingsDigest)] = true
+		rec, _ := lineage.ParseRecordAnnotation(&configs[i])
+		used[lineage.SettingsName(rec.SettingsDigest)] = true
 	}
 	return used, nil
 }

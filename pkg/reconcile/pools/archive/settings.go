@@ -78,12 +78,12 @@ func (a Archive) EnsureSettings(ctx context.Context, cm *corev1.ConfigMap, requi
 	return nil
 }
 
-// sweepSettings deletes settings that neither a configuration nor a record has. The list that it
-// read does not have settings that were stored for a pool just now.
+// sweepSettings deletes settings that neither a configuration nor a record has. A configuration can
+// have been written after used was read, so it deletes only old ones.
 func (a Archive) sweepSettings(ctx context.Context, used map[string]bool) error {
-	empty := kubeclient.MetadataList(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	ofConfigMaps := kubeclient.MetadataList(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 	var unused []metav1.PartialObjectMetadata
-	for list, err := range kubeclient.Pages(ctx, a.Live, empty, client.InNamespace(a.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager}) {
+	for list, err := range kubeclient.Pages(ctx, a.Live, ofConfigMaps, client.InNamespace(a.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager}) {
 		if err != nil {
 			return fmt.Errorf("listing settings: %w", err)
 		}

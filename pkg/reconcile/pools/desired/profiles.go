@@ -25,11 +25,6 @@ import (
 // AllNamespaces in Profiles.Namespaces allows every namespace.
 const AllNamespaces = "*"
 
-// Appliers finds out who applied a profile. *ownership.Resolver is one.
-type Appliers interface {
-	ResolveOrigin(ctx context.Context, osp *osm.OperatingSystemProfile) (ownership.Origin, error)
-}
-
 // Profiles reads the profiles that pools ask for.
 type Profiles struct {
 	// Cached and Live read the management cluster.
@@ -39,7 +34,7 @@ type Profiles struct {
 	Namespace  string
 	Namespaces []string
 	// Appliers finds the user who applied a profile that no ProfileSource created; nil disables it.
-	Appliers Appliers
+	Appliers *ownership.Resolver
 	// Digests remembers the digests of profiles.
 	Digests *DigestCache
 }

@@ -145,49 +145,29 @@ func NextEntries(ps *api.ProfileSource, p Plan, failed map[string]bool, signatur
 	return slices.SortedFunc(maps.Values(out), func(a, b api.ProfileEntry) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// NewlyCurrent returns the profiles whose current version or content changed.
-func NewlyCurrent(before, after *api.ProfileSource) []api.ProfileEntry {
+// Changes are the differences of two inventories of a source.
+type Changes struct {
+	Current  []api.ProfileEntry // their current version or content changed
+	Removed  []api.ProfileEntry // they left the source
+	Restored []api.ProfileEntry // they had left the source and are in it again, unchanged
+}
+
+// ChangesOf compares two inventories of a source.
+func ChangesOf(before, after *api.ProfileSource) (out Changes) {
 	was := map[string]api.ProfileEntry{}
 	for _, e := range before.Status.Profiles {
 		was[e.Name] = e
 	}
-	var out []api.ProfileEntry
 	for _, e := range after.Status.Profiles {
 		old, known := was[e.Name]
-		if !e.Removed && (!known || old.Version != e.Version || old.Digest != e.Digest) {
-			out = append(out, e)
-		}
-	}
-	return out
-}
-
-// NewlyRemoved returns the profiles that left the source.
-func NewlyRemoved(before, after *api.ProfileSource) []api.ProfileEntry {
-	was := map[string]bool{}
-	for _, e := range before.Status.Profiles {
-		was[e.Name] = e.Removed
-	}
-	var out []api.ProfileEntry
-	for _, e := range after.Status.Profiles {
-		if removed, known := was[e.Name]; e.Removed && known && !removed {
-			out = append(out, e)
-		}
-	}
-	return out
-}
-
-// NewlyRestored returns the profiles that had left the source and are in it again, unchanged.
-func NewlyRestored(before, after *api.ProfileSource) []api.ProfileEntry {
-	left := map[string]api.ProfileEntry{}
-	for _, e := range before.Status.Profiles {
-		if e.Removed {
-			left[e.Name] = e
-		}
-	}
-	var out []api.ProfileEntry
-	for _, e := range after.Status.Profiles {
-		if was, ok := left[e.Name]; ok && !e.Removed && was.Version == e.Version && was.Digest == e.Digest {
-			out = append(out, e)
+		switch {
+		case e.Removed && known && !old.Removed:
+			out.Removed = append(out.Removed, e)
+		case e.Removed:
+		case !known || old.Version != e.Version || old.Digest != e.Digest:
+			out.Current = append(out.Current, e)
+		case old.Removed:
+			out.Restored = append(out.Restored, e)
 		}
 	}
 	return out

@@ -30,9 +30,9 @@ func (w *Writer) updateCustom(ctx context.Context, l Approved, v catalog.Version
 	// A user who hands an object over sets its labels: it has no annotations then.
 	content, lastVersion := profile.Digest(have.Spec), VersionOf(have)
 	lastDigest := cmp.Or(have.Annotations[api.AnnotationDigest], content)
-	known := isProvenanceOf(have.Annotations, l.Snapshot, v)
+	isTraceable := isProvenanceOf(have.Annotations, l.Snapshot, v)
 	switch {
-	case content == v.Digest && known && have.Labels[api.LabelSource] == l.Source.Name:
+	case content == v.Digest && isTraceable && have.Labels[api.LabelSource] == l.Source.Name:
 		return written{Signed: have.Annotations[api.AnnotationSignature]}, nil
 	case content != v.Digest && v.Version == lastVersion && v.Digest != lastDigest:
 		return conflict("has other content in version %s (digest %s%s, not %s%s): give the profile a new version",
@@ -60,7 +60,7 @@ func (w *Writer) updateCustom(ctx context.Context, l Approved, v catalog.Version
 		return written{}, err
 	}
 	did := written{Created: v.Version != lastVersion, Signed: next.Annotations[api.AnnotationSignature]}
-	if content != lastDigest || !did.Created && !known && have.Annotations[api.AnnotationDigest] != "" {
+	if content != lastDigest || !did.Created && !isTraceable && have.Annotations[api.AnnotationDigest] != "" {
 		did.Restored = fmt.Sprintf("CustomOperatingSystemProfile %s was changed by hand, and has version %s of Git again: change %s instead", key, v.Version, at)
 	}
 	return did, nil

@@ -3,6 +3,7 @@ package retention
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -70,13 +71,7 @@ func OtherSources(ctx context.Context, from client.Reader, ps *api.ProfileSource
 	if err := from.List(ctx, &list, client.InNamespace(ps.Namespace)); err != nil {
 		return nil, fmt.Errorf("listing ProfileSources: %w", err)
 	}
-	var out []api.ProfileSource
-	for _, other := range list.Items {
-		if other.UID != ps.UID {
-			out = append(out, other)
-		}
-	}
-	return out, nil
+	return slices.DeleteFunc(list.Items, func(other api.ProfileSource) bool { return other.UID == ps.UID }), nil
 }
 
 // objectsInInventories returns the names of the objects that the inventories of sources name.

@@ -18,6 +18,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/objects"
@@ -290,7 +291,7 @@ func (t *Retainer) emitSkipped(l objects.Approved, s *VersionIndexes) {
 	}
 	t.Archive.skipped = text
 	if text != "" {
-		notify.EmitSourceEvent(t.Recorder, l.Source, corev1.EventTypeWarning, api.EventProfileSkipped, "%s of the history cannot be used by pools: %s", notify.FormatCount(len(s.skipped), "version"), text)
+		notify.EmitSourceEvent(t.Recorder, l.Source, corev1.EventTypeWarning, api.EventProfileSkipped, "%s of the history cannot be used by pools: %s", phrase.Count(len(s.skipped), "version"), text)
 	}
 }
 

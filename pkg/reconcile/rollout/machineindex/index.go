@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -48,9 +49,9 @@ type lostMachine struct {
 	at      time.Time
 }
 
-// ByPool lists the machines of every pool, by the uid of its MachineDeployment.
-// boots has the failing boots of machines, by their uid.
-func (m *Index) ByPool(ctx context.Context, worker client.Reader, boots map[types.UID]*api.MachineBootStatus, now time.Time) (map[types.UID][]waves.Machine, error) {
+// MachinesByPool lists the machines of every pool, by the uid of its MachineDeployment.
+// failingBoots has the failing boots of machines, by their uid.
+func (m *Index) MachinesByPool(ctx context.Context, worker client.Reader, failingBoots map[types.UID]*api.MachineBootStatus, now time.Time) (map[types.UID][]waves.Machine, error) {
 	var sets cluster.MachineSetList // belongs to the cache: do not modify it
 	if err := worker.List(ctx, &sets, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing MachineSets: %w", err)
@@ -59,7 +60,7 @@ func (m *Index) ByPool(ctx context.Context, worker client.Reader, boots map[type
 	if err := worker.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing Machines: %w", err)
 	}
-	return assignToPools(sets.Items, list.Items, boots, m.recentlyLost(now)), nil
+	return assignToPools(sets.Items, list.Items, failingBoots, m.recentlyLost(now)), nil
 }
 
 // recentlyLost are the machines that were deleted before they joined.
@@ -67,11 +68,7 @@ func (m *Index) recentlyLost(now time.Time) []lostMachine {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.forget(now)
-	var out []lostMachine
-	for _, l := range m.lost {
-		out = append(out, l)
-	}
-	return out
+	return slices.Collect(maps.Values(m.lost))
 }
 
 func (m *Index) forget(now time.Time) {

@@ -286,7 +286,9 @@ func (p Pool) failing(now time.Time) bool {
 }
 
 // joinDeadline is the time by which it must have joined.
-func (m Machine) joinDeadline() time.Time { return later(m.Created, m.Waits).Add(BootLimit) }
+func (m Machine) joinDeadline() time.Time {
+	return slices.MaxFunc([]time.Time{m.Created, m.Waits}, time.Time.Compare).Add(BootLimit)
+}
 
 // describeLoss describes a machine that was deleted before it joined. With machine-controller's
 // -join-cluster-timeout that is earlier than BootLimit: KubeOne sets 15 minutes.
@@ -480,7 +482,7 @@ func (v *waveStatus) countMachines(p Pool, r api.RolloutStatus, t Policy, now ti
 		limit := m.joinDeadline()
 		bootFails := m.Boot != nil && m.Boot.Version == r.Version
 		if bootFails {
-			limit = earlier(limit, m.Boot.CountsFrom())
+			limit = slices.MinFunc([]time.Time{limit, m.Boot.CountsFrom()}, time.Time.Compare)
 		}
 		switch {
 		case m.Joined && m.Created.Equal(p.Since) && (m.Config == "" || m.Config != p.Config):
@@ -532,20 +534,6 @@ func (m Machine) cause(pool string, r api.RolloutStatus) string {
 		}
 	}
 	return ""
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // EarliestNonZero returns the shorter of two waits; 0 means for ever.

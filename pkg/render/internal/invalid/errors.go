@@ -196,7 +196,7 @@ func FromJSONError(field string, err error) *Error {
 		if mismatch.Field != "" {
 			field += "." + mismatch.Field
 		}
-		return At(field, "is of the wrong type: write a %s, not a %s", jsonKind(mismatch.Type), mismatch.Value)
+		return At(field, "is of the wrong type: write a %s, not a %s", yamlTypeName(mismatch.Type), mismatch.Value)
 	}
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
@@ -205,9 +205,9 @@ func FromJSONError(field string, err error) *Error {
 	return At(field, "cannot be decoded: %w", err)
 }
 
-// jsonKind returns what a user has to write for a Go type: the kind of value in JSON, in the words
+// yamlTypeName returns what a user has to write for a Go type: the kind of value in JSON, in the words
 // of YAML.
-func jsonKind(t reflect.Type) string {
+func yamlTypeName(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Bool:
 		return "boolean (true or false)"

@@ -101,7 +101,7 @@ var rules = func() map[string]rule {
 		return args[0].flow, args[0].flow.kind == flowDecoded && plainFrom(args, 1)
 	})
 	add("merge mergeOverwrite mustMerge mustMergeOverwrite", func(args []argument) (flow, bool) {
-		return newDecodedFlow(args), !slices.ContainsFunc(args, func(a argument) bool { return !isDecodedOrLiteral(a) })
+		return newDecodedFlow(args), !slices.ContainsFunc(args, func(a argument) bool { return !isUnsharedDecodedOrLiteral(a) })
 	})
 	add("set", func(args []argument) (flow, bool) {
 		if len(args) != 3 || !args[1].flow.isPlain() {
@@ -110,7 +110,7 @@ var rules = func() map[string]rule {
 		if args[0].flow.kind == flowEntries && args[2].flow.isPlain() {
 			return args[0].flow, true
 		}
-		return newDecodedFlow(args), isDecodedOrLiteral(args[0]) && isDecodedOrLiteral(args[2])
+		return newDecodedFlow(args), isUnsharedDecodedOrLiteral(args[0]) && isUnsharedDecodedOrLiteral(args[2])
 	})
 	add("unset", func(args []argument) (flow, bool) { return args[0].flow, mayBeMap(args[0].flow) && plainFrom(args, 1) })
 	return rules
@@ -192,7 +192,7 @@ func dictRule(args []argument) (flow, bool) {
 			return flow{}, false
 		}
 		k, ok := key.node.(*parse.StringNode)
-		literal, allDecoded = literal && ok, allDecoded && isDecodedOrLiteral(value)
+		literal, allDecoded = literal && ok, allDecoded && isUnsharedDecodedOrLiteral(value)
 		if ok {
 			out.fields[k.Text] = value.flow
 		}
@@ -214,9 +214,9 @@ func dictRule(args []argument) (flow, bool) {
 	return newEntriesFlow(out), true
 }
 
-// isDecodedOrLiteral reports whether everything in a value is decoded or a literal, so that no map without
+// isUnsharedDecodedOrLiteral reports whether everything in a value is decoded or a literal, so that no map without
 // credentials contains it.
-func isDecodedOrLiteral(a argument) bool {
+func isUnsharedDecodedOrLiteral(a argument) bool {
 	switch n := a.node.(type) {
 	case *parse.StringNode, *parse.NumberNode, *parse.BoolNode, *parse.NilNode:
 		return true

@@ -1,6 +1,6 @@
 // Package templateerror rewrites errors of text/template for the authors of profiles: with the
 // line, without the name of the template and without values of the data, and with a remedy for
-// unbalanced blocks. It parses nothing. Start with Problem.
+// unbalanced blocks. It parses nothing. Start with FromTemplateError.
 package templateerror
 
 import (

@@ -45,8 +45,8 @@ func (p Proxy) String() string { return p.scheme + " proxy at " + p.host }
 // GoString omits the password, so that it is not logged.
 func (p Proxy) GoString() string { return "source.Proxy{...}" }
 
-// maxProxyUser is the maximum length of a field in SOCKS5 (RFC 1929, section 2).
-const maxProxyUser = 255 // bytes
+// maxSOCKS5Credential is the maximum length of a field in SOCKS5 (RFC 1929, section 2).
+const maxSOCKS5Credential = 255 // bytes
 
 // ParseProxy validates the settings of a proxy. Its errors are ErrInvalid, begin with the
 // name of the invalid input, and never contain its content.
@@ -73,9 +73,9 @@ func ParseProxy(s ProxySecret) (*Proxy, error) {
 	case s.Username == "" && s.Password != "":
 		return nil, fault.New(fault.ErrInvalid, "username is missing, but password is set")
 	case u.Scheme == "socks5" && s.Username != "" && s.Password == "":
-		return nil, fault.New(fault.ErrInvalid, "password is missing, which socks5 requires for a user")
-	case u.Scheme == "socks5" && max(len(s.Username), len(s.Password)) > maxProxyUser:
-		return nil, fault.New(fault.ErrInvalid, "username or password has more than %d bytes, the limit of socks5", maxProxyUser)
+		return nil, fault.New(fault.ErrInvalid, "password is missing, which socks5 requires with a username")
+	case u.Scheme == "socks5" && max(len(s.Username), len(s.Password)) > maxSOCKS5Credential:
+		return nil, fault.New(fault.ErrInvalid, "username or password has more than %d bytes, the limit of socks5", maxSOCKS5Credential)
 	case u.Scheme != "https" && len(s.CA) > 0:
 		return nil, fault.New(fault.ErrInvalid, "ca.crt is set, but only an https proxy has a certificate: remove it")
 	}

@@ -263,7 +263,7 @@ func matchByte(glob string, at int, c byte) (next int, ok bool) {
 	case '?':
 		return at + 1, c != '/'
 	case '[':
-		next, ok = matchClass(glob, at+1, c)
+		next, ok = matchClassAfterBracket(glob, at+1, c)
 		return next, ok && c != '/'
 	case '\\':
 		if at++; at == len(glob) {
@@ -273,9 +273,9 @@ func matchByte(glob string, at int, c byte) (next int, ok bool) {
 	return at + 1, glob[at] == c
 }
 
-// matchClass matches "[...]", from after its opening bracket. Without a closing bracket
+// matchClassAfterBracket matches "[...]", from after its opening bracket. Without a closing bracket
 // it matches nothing.
-func matchClass(glob string, at int, c byte) (next int, ok bool) {
+func matchClassAfterBracket(glob string, at int, c byte) (next int, ok bool) {
 	negated := at < len(glob) && (glob[at] == '!' || glob[at] == '^')
 	if negated {
 		at++

@@ -187,8 +187,8 @@ func (t Wanted) ResolveSteps(ctx context.Context, o *objectstore.Objects, at Cho
 	return at, err
 }
 
-// CheckTag rejects a tag whose object names another commit than the server did.
-func (c Choice) CheckTag(ctx context.Context, o *objectstore.Objects) error {
+// CheckTagCommit rejects a tag whose object names another commit than the server did.
+func (c Choice) CheckTagCommit(ctx context.Context, o *objectstore.Objects) error {
 	if c.Tag.IsZero() {
 		return nil
 	}

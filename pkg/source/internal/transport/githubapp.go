@@ -188,11 +188,11 @@ func (a *GitHubApp) newToken(ctx context.Context, s *Session, g *httpTransport) 
 // API returns the address of the API of the app's host, without a trailing slash.
 func (a *GitHubApp) API() string { return a.api.String() }
 
-// StatusToken requests a token that can only set commit statuses of one repository, given
+// RequestStatusToken requests a token that can only set commit statuses of one repository, given
 // by its name alone. It sends the request to API even if that is plain http: the caller
 // decides whether that is allowed. ErrUnsupported means that the app does not have this
 // permission for the repository.
-func (a *GitHubApp) StatusToken(ctx context.Context, over *dial.Transport, repository string) (string, error) {
+func (a *GitHubApp) RequestStatusToken(ctx context.Context, over *dial.Transport, repository string) (string, error) {
 	made, err := a.requestToken(ctx, over, tokenScope{Repositories: []string{repository}, Permissions: map[string]string{"statuses": "write"}})
 	if status, ok := errors.AsType[*tokenStatusError](err); ok && status.status == http.StatusUnprocessableEntity {
 		err = fault.New(fault.ErrUnsupported, "%s; grant the app the repository permission Commit statuses: write, and its installation access to %q", status.text(), fault.EscapeUnprintable(fault.Shorten(repository)))

@@ -111,6 +111,9 @@ func (c *change) kubectlResource() string {
 	return "profilesource"
 }
 
+// writeTimeout limits a write after an interruption.
+const writeTimeout = 10 * time.Second
+
 // apply writes a change, or prints it.
 func (c *change) apply(ctx context.Context, s *session.Session) error {
 	k := session.SourceKind
@@ -131,7 +134,14 @@ func (c *change) apply(ctx context.Context, s *session.Session) error {
 	if err != nil {
 		return fmt.Errorf("encoding a patch: %w", err)
 	}
-	if err := k.ConnectionIn(s).Patch(ctx, c.obj, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldManager)); err != nil {
+	// An interruption does not end at once a write that the API server may have stored already: what remains is then reported.
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(writeTimeout, cancel) })()
+	if err := k.ConnectionIn(s).Patch(writing, c.obj, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldManager)); err != nil {
 		return session.AddRemedy(err)
 	}
 	_, err = fmt.Fprintf(c.out, "%s/%s/%s %s\n", c.kubectlResource(), c.of.Namespace, c.of.Name, c.doneMessage)
@@ -268,11 +278,11 @@ func (c *change) awaitReconciliation(ctx context.Context, s *session.Session, to
 // user, which replaced this one in the annotation.
 func isRequestHandled(last, token string) bool {
 	at, err := time.Parse(time.RFC3339Nano, last)
-	own, errOwn := time.Parse(time.RFC3339Nano, token)
-	if err != nil || errOwn != nil {
+	requested, errRequested := time.Parse(time.RFC3339Nano, token)
+	if err != nil || errRequested != nil {
 		return last == token
 	}
-	return !at.Before(own)
+	return !at.Before(requested)
 }
 
 func NewSuspendCommand() *cobra.Command {

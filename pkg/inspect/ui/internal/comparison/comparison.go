@@ -20,16 +20,16 @@ type Inputs interface {
 	ReadGenerationInput(ctx context.Context, pool types.NamespacedName, inputDigest string) (render.Input, error)
 }
 
-// Profiles compares two profiles, "namespace/name"; an empty one has no documents. A
+// CompareProfiles compares two profiles, "namespace/name"; an empty one has no documents. A
 // note says why they cannot be compared.
-func Profiles(ctx context.Context, from Inputs, before, after string) (files []FileDiff, note string, err error) {
-	is, note, err := profileOf(ctx, from, after)
+func CompareProfiles(ctx context.Context, from Inputs, beforeProfile, afterProfile string) (files []FileDiff, note string, err error) {
+	is, note, err := profileOf(ctx, from, afterProfile)
 	if err != nil || note != "" {
 		return nil, note, err
 	}
 	var was []document
-	if before != "" {
-		if was, note, err = profileOf(ctx, from, before); err != nil || note != "" {
+	if beforeProfile != "" {
+		if was, note, err = profileOf(ctx, from, beforeProfile); err != nil || note != "" {
 			return nil, note, err
 		}
 	}

@@ -190,7 +190,7 @@ func TestCompareWithTheVersionBefore(t *testing.T) {
 		"ns/old": "Changed provisioning /etc/a (644)",
 		"":       "Added provisioning /etc/a (644), Added provisioning /etc/same (644), Added settings",
 	} {
-		files, note, err := Profiles(t.Context(), from, before, "ns/new")
+		files, note, err := CompareProfiles(t.Context(), from, before, "ns/new")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -186,7 +186,7 @@ func (v *Commit) LoadDifferences(ctx context.Context, from comparison.Inputs) er
 			ch.Note = "Not compared here, since more than " + strconv.Itoa(maxCompared) + " versions belong to this commit."
 			continue
 		}
-		files, note, err := comparison.Profiles(ctx, from, ch.before, ch.object)
+		files, note, err := comparison.CompareProfiles(ctx, from, ch.before, ch.object)
 		if err != nil {
 			return err
 		}

@@ -16,7 +16,7 @@ type Node struct {
 	About
 	Name         string        `json:"name"`                   // of the Node
 	Summary      string        `json:"answer"`                 // the chain in one sentence
-	Trail        *trace.Result `json:"trail"`                  // as of `osm-gitops trace node/NAME -o json`
+	Trace        *trace.Result `json:"trail"`                  // as of `osm-gitops trace node/NAME -o json`
 	Verification *Verification `json:"verification,omitempty"` // for ten minutes
 	CanVerify    bool          `json:"canVerify"`              // parameter verify starts it
 	Command      string        `json:"verifyCommand"`          // for the same verification
@@ -31,7 +31,7 @@ type Verification struct {
 
 // NewNode builds the page of a node.
 func NewNode(at time.Time, name string, t *trace.Result) Node {
-	v := Node{About: About{"Node", at}, Name: redact.PrintableLine(name), Trail: t, Command: "osm-gitops verify node/" + redact.PrintableLine(name)}
+	v := Node{About: About{"Node", at}, Name: redact.PrintableLine(name), Trace: t, Command: "osm-gitops verify node/" + redact.PrintableLine(name)}
 	v.Summary = summarizeOrigin(v.Name, t)
 	return v
 }

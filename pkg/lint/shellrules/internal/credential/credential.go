@@ -1,6 +1,6 @@
 // Package credential recognizes credentials in texts: by their format, by the name that they are
 // assigned to, and by the placeholders that rendering writes in their place. It never returns
-// one, only its position and description. Start with Formats and Assigned.
+// one, only its position and description. Start with FindByFormat and FindAssigned.
 package credential
 
 import (

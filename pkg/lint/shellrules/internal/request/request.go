@@ -45,7 +45,7 @@ func FindAll(s *shell.Commands) []*Request {
 }
 
 func parseCurl(s *shell.Commands, c *shell.Call) *Request {
-	options, rest := shell.Curl.Read(c.Args)
+	options, rest := shell.Curl.ParseArguments(c.Args)
 	r := &Request{Call: c, options: options, URLs: rest}
 	name, output := false, false
 	for _, o := range options {
@@ -83,7 +83,7 @@ func parseCurl(s *shell.Commands, c *shell.Call) *Request {
 }
 
 func parseWget(s *shell.Commands, c *shell.Call) *Request {
-	options, rest := shell.Wget.Read(c.Args)
+	options, rest := shell.Wget.ParseArguments(c.Args)
 	r := &Request{Call: c, options: options, URLs: rest}
 	output := false
 	for _, o := range options {

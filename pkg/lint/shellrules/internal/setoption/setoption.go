@@ -1,5 +1,5 @@
 // Package setoption knows the options of the shell that a script sets with "set" and in its first
-// line. It judges nothing. Start with Of.
+// line. It judges nothing. Start with ReadOptions.
 package setoption
 
 import (

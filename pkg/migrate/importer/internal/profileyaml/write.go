@@ -104,7 +104,7 @@ func (w *writer) mapping(indent string, fields []field) {
 			w.out.WriteString(indent)
 		}
 		w.out.WriteString(formatScalar(f.key) + ":")
-		w.value(indent, f.value)
+		w.valueAfterKey(indent, f.value)
 	}
 }
 
@@ -114,8 +114,8 @@ func (w *writer) midLine() bool {
 	return len(b) > 0 && b[len(b)-1] != '\n'
 }
 
-// value writes the value of a key and ends the line.
-func (w *writer) value(indent string, v any) {
+// valueAfterKey writes the value of a key and ends the line.
+func (w *writer) valueAfterKey(indent string, v any) {
 	switch v := v.(type) {
 	case []field:
 		if len(v) == 0 {
@@ -146,7 +146,7 @@ func (w *writer) list(indent string, items []any) {
 			w.mapping(indent+"  ", fields)
 			continue
 		}
-		w.value(indent, item)
+		w.valueAfterKey(indent, item)
 	}
 }
 
