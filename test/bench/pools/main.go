@@ -59,7 +59,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 // controlPlane has processes of its own for the API server and for etcd, whose CPU is measured.
-var controlPlane = cluster.Options{SeparateAPIServer: true}
+var controlPlane = cluster.Options{SeparateAPIServer: true, DefaultGC: true}
 
 func measure(ctx context.Context, o options, stdout, stderr io.Writer) (missed int, err error) {
 	dir, err := os.MkdirTemp("", "osm-gitops-bench-pools-")
@@ -67,9 +67,7 @@ func measure(ctx context.Context, o options, stdout, stderr io.Writer) (missed i
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
-	own := controlPlane
-	own.DefaultGC = strings.Contains(o.parts, "nodes")
-	c, err := cluster.Run(ctx, filepath.Join(dir, "cluster"), own, stderr)
+	c, err := cluster.Run(ctx, filepath.Join(dir, "cluster"), controlPlane, stderr)
 	if err != nil {
 		return 0, err
 	}
