@@ -459,7 +459,7 @@ func (h *Cluster) planDelete(p *Plan, from client.Client, obj client.Object) {
 	}, "delete %s %s", obj.GetObjectKind().GroupVersionKind().Kind, name)
 }
 
-// Apply executes all steps, and calls tell before each. It stops at the first failure;
+// Apply executes all steps, and calls report before each. It stops at the first failure;
 // another Plan has the remaining steps.
 func (p *Plan) Apply(ctx context.Context, report func(what string)) error {
 	for _, s := range p.Steps {

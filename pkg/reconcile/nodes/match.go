@@ -115,7 +115,7 @@ func (r *Reconciler) evaluate(ctx context.Context, node *metav1.PartialObjectMet
 	return r.filterReport(ctx, np, seen)
 }
 
-// findOwnGeneration finds the configuration that a node compares itself with among those that it can
+// findProvisionedGeneration finds the configuration that a node compares itself with among those that it can
 // have been provisioned from, or else the one that it was provisioned from.
 func (r *Reconciler) findProvisionedGeneration(ctx context.Context, np *api.NodeProvenance, seen *observedMatch) error {
 	var err error
