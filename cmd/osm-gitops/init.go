@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -234,10 +233,10 @@ func (f *scaffoldFlags) check() error {
 	if owner := scaffold.FirstInvalidOwner(f.host, f.owners); owner != "" {
 		return cli.Misusef("--owners @example/platform", "--owners: %q is not an owner: the host would ignore the line, and no approval would be required: write @USER, @ORGANIZATION/TEAM or an address, separated by spaces", owner)
 	}
-	if u, err := url.Parse(f.url); err == nil && u.User != nil {
-		if _, secret := u.User.Password(); secret {
-			// Not quoted: the message could be logged (security.md 14).
-			return cli.Misusef("a Secret, named in spec.git.secretRef", "--url: contains a password, which would be committed")
+	if f.url != "" {
+		// Not quoted: it can contain a password (security.md 14).
+		if err := source.CheckURL(f.url); err != nil {
+			return cli.Misusef("--url https://git.example.com/platform/osps.git", "--url: %w", err)
 		}
 	}
 	if f.to == "" && (f.git || f.force) {
@@ -287,6 +286,9 @@ func (f *scaffoldFlags) writeRepository(c content, stderr io.Writer) error {
 	}
 	fmt.Fprintf(stderr, "osm-gitops: wrote %d files to %s\n", len(files), f.to)
 	f.unset = scaffold.RemainingSettings(files)
+	if strings.HasPrefix(strings.ToLower(f.url), "http:") {
+		cli.Warn(stderr, errors.New("--url: only a controller with --allow-insecure-git fetches over http, where an attacker on the network can replace the profile of every node: use https"))
+	}
 	if !f.git {
 		return nil
 	}

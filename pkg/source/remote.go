@@ -75,7 +75,13 @@ type target struct {
 // scope returns the folder to read, with its ignore patterns.
 func (t target) scope() filter.Scope { return filter.Scope{Parts: t.parts, Ignore: t.Ignore} }
 
-// resolveTarget validates a remote before anything is sent, and returns what to fetch.
+// CheckURL returns an error if no controller could fetch from a URL, not even over http.
+func CheckURL(raw string) error {
+	_, err := location.Parse(raw, true)
+	return err
+}
+
+// validTarget validates a remote before anything is sent, and returns what to fetch.
 func (r Remote) validTarget(insecure bool) (target, error) {
 	at, err := location.Parse(r.URL, insecure)
 	if err != nil {

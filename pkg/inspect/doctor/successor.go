@@ -86,6 +86,7 @@ func (w *examination) examineOSMDeployments(ctx context.Context) {
 			Found: fmt.Sprintf("Deployment %s/%s runs operating-system-manager (%s), which takes Lease %s as soon as the controller releases it", w.Namespace, s.Name, s.Image, w.LeaseName),
 		}
 		if s.Replicas == 0 {
+			f.Remedy = "leave it for the way back (docs/migration.md), or remove it: " + SuccessorRemedy
 			f.Level, f.Found = Note, fmt.Sprintf("Deployment %s/%s of operating-system-manager (%s) is scaled to 0: with a replica it takes Lease %s as soon as the controller releases it", w.Namespace, s.Name, s.Image, w.LeaseName)
 		}
 		w.addFinding(f)
