@@ -41,10 +41,8 @@ func (e planner) planEdge(seen *observed, pool render.Pool) edgePlan {
 	input.Cluster.APIServerToken = ""
 	withoutToken := []byte(input.EdgeScript())
 	annotations := func(nodeToken token.Node) map[string]string {
-		out := map[string]string{
-			api.AnnotationPool: poolKey(seen.md), api.AnnotationPoolUID: string(seen.md.UID),
-			api.AnnotationTokensDigest: keyedDigest(seen.key, nodeToken.DigestInput(), withoutToken),
-		}
+		out := poolAnnotations(seen.md)
+		out[api.AnnotationTokensDigest] = keyedDigest(seen.key, nodeToken.DigestInput(), withoutToken)
 		nodeToken.SetExpiryAnnotations(out)
 		return out
 	}

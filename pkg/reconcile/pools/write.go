@@ -133,9 +133,7 @@ func (w writer) storeInputCredentials(ctx context.Context, seen *observed, plann
 	have := seen.objects.inputs
 	data := map[string][]byte{planned.key: planned.data}
 	if have == nil {
-		return w.writeSecret(ctx, nextSecret(namesOf(seen.md).Inputs, nil, map[string]string{
-			api.AnnotationPool: poolKey(seen.md), api.AnnotationPoolUID: string(seen.md.UID),
-		}, data))
+		return w.writeSecret(ctx, nextSecret(namesOf(seen.md).Inputs, nil, poolAnnotations(seen.md), data))
 	}
 	if digestIn(have, planned.key) == lineage.DataDigest(planned.data) {
 		return nil
