@@ -67,7 +67,7 @@ func (d *Document) Files() []string { return slices.Compact(slices.Sorted(maps.V
 type Contents struct {
 	// Profiles are complete profiles.
 	Profiles []Document
-	// Overlays each result in a profile when their base is known; see Resolve.
+	// Overlays each result in a profile when their base is known; see overlay.Apply.
 	Overlays []Overlay
 	// Others are documents of other known kinds, which are ignored.
 	Others []Other

@@ -28,5 +28,6 @@
 //
 // Each subpackage has its own part: desired resolves what a pool requests, token finds
 // and requests its tokens, access lets a token read its pool's Secrets, archive stores
-// records of replaced configurations, and fault says what an error means for the next run.
+// records of replaced configurations, secretdigest digests credentials with a key, and fault says
+// what an error means for the next run.
 package pools

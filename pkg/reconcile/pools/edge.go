@@ -8,6 +8,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/secretdigest"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -42,7 +43,7 @@ func (e planner) planEdge(seen *observed, pool render.Pool) edgePlan {
 	withoutToken := []byte(input.EdgeScript())
 	annotations := func(nodeToken token.Node) map[string]string {
 		out := poolAnnotations(seen.md)
-		out[api.AnnotationTokensDigest] = keyedDigest(seen.key, nodeToken.DigestInput(), withoutToken)
+		out[api.AnnotationTokensDigest] = secretdigest.Of(seen.key, nodeToken.DigestInput(), withoutToken)
 		nodeToken.SetExpiryAnnotations(out)
 		return out
 	}

@@ -1,16 +1,11 @@
 package pools
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,9 +16,9 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
-	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/secretdigest"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -245,14 +240,14 @@ func (e planner) planGeneration(seen *observed, target plannedGeneration) (plan,
 		if seen.cutOff { // no machine had the present configuration
 			planned.osc.Annotations[api.AnnotationReplaces] = have.osc.Annotations[api.AnnotationReplaces]
 		}
+		if err := checkConfigSize(planned.osc, out.Record); err != nil {
+			return plan{}, err
+		}
 		planned.serving = out.Record
 		// An edited record proves nothing, so it is neither archived nor reported as replaced.
 		if have.osc != nil && mismatchedAnnotation(have.osc, rec) == "" && !seen.unserved {
 			planned.replaced = rec
 		}
-	}
-	if err := checkObjectSizes(out, planned.osc); err != nil {
-		return plan{}, err
 	}
 	if newProvisioning {
 		planned.provisioning.write = userDataSecret(namesOf(seen.md).Provisioning, have.provisioning, out.Provisioning, want)
@@ -312,14 +307,14 @@ func digestGeneration(seen *observed, input render.Input, revision string) (plan
 	}
 	digested.hidden = hidden
 	ca := input.Settings.KubernetesCACert + string(seen.endpoint.CertificateAuthorityData)
-	digested.credentialsDigest = keyedDigest(seen.key, hidden, []byte(input.Cluster.Server), []byte(ca))
+	digested.credentialsDigest = secretdigest.Of(seen.key, hidden, []byte(input.Cluster.Server), []byte(ca))
 	digested.tokensDigest = digested.digestWith(seen.key, digested.nodeToken)
 	return digested, nil
 }
 
 // digestWith is the tokens digest of a document that carries a token.
 func (g plannedGeneration) digestWith(key []byte, t token.Node) string {
-	return keyedDigest(key, t.DigestInput(), []byte(g.in.Cluster.BootstrapKubeconfig))
+	return secretdigest.Of(key, t.DigestInput(), []byte(g.in.Cluster.BootstrapKubeconfig))
 }
 
 // isMissingOrOutdated reports whether a user-data Secret has to be written, given its annotations.
@@ -329,36 +324,19 @@ func isMissingOrOutdated(have *corev1.Secret, annotations map[string]string) boo
 		len(have.Data) != 1 || isEdited(have, api.UserDataKey)
 }
 
-// Limits of the API server.
-const (
-	// maxDocumentBytes leaves space in a Secret, whose data can have 1 MiB:
-	// https://github.com/kubernetes/api/blob/v0.36.0/core/v1/types.go (MaxSecretSize)
-	maxDocumentBytes = 1<<20 - 16<<10
-	// maxConfigBytes leaves room in a request to etcd, 1.5 MiB by default:
-	// https://etcd.io/docs/v3.6/dev-guide/limit/
-	maxConfigBytes = 1<<20 + 256<<10
-)
+// maxConfigBytes leaves room in a request to etcd, 1.5 MiB by default:
+// https://etcd.io/docs/v3.6/dev-guide/limit/
+const maxConfigBytes = 1<<20 + 256<<10
 
-// checkObjectSizes rejects documents and configurations that are larger than the API server can
-// store, before anything is deleted for them.
-func checkObjectSizes(out *render.Output, osc *osm.OperatingSystemConfig) error {
-	for _, object := range []struct {
-		stage string
-		bytes int
-	}{{stageBootstrap, len(out.Bootstrap)}, {stageProvision, len(out.Provisioning)}} {
-		if object.bytes > maxDocumentBytes {
-			return fault.Reject("profile %q %s: the %s document has %d bytes, and a Secret holds %d: make its files smaller, or let the node fetch them", out.Record.Profile, out.Record.Version, object.stage, object.bytes, maxDocumentBytes)
-		}
-	}
-	if osc == nil {
-		return nil
-	}
+// checkConfigSize rejects a configuration that is larger than the API server can store, before the
+// existing one is deleted for it. Rendering has checked the documents.
+func checkConfigSize(osc *osm.OperatingSystemConfig, rec render.Record) error {
 	encoded, err := json.Marshal(osc)
 	if err != nil {
 		return fmt.Errorf("encoding OperatingSystemConfig %s: %w", osc.Name, err)
 	}
 	if size := len(encoded) + len("\n"); size > maxConfigBytes {
-		return fault.Reject("profile %q %s: the OperatingSystemConfig has %d bytes, and the API server holds %d: make the files of both stages smaller, or let the node fetch them", out.Record.Profile, out.Record.Version, size, maxConfigBytes)
+		return fault.Reject("profile %q %s: the OperatingSystemConfig has %d bytes, and the API server holds %d: make the files of both stages smaller, or let the node fetch them", rec.Profile, rec.Version, size, maxConfigBytes)
 	}
 	return nil
 }
@@ -374,16 +352,6 @@ func newSettings(namespace string, in render.Input) *corev1.ConfigMap {
 		Immutable: new(true),
 		Data:      map[string]string{lineage.SettingsKey: string(in.RedactedSettingsJSON())},
 	}
-}
-
-// keyedDigest digests secrets so that an attacker without the key cannot test guesses.
-func keyedDigest(key []byte, parts ...[]byte) string {
-	mac := hmac.New(sha256.New, key)
-	for _, p := range parts {
-		fmt.Fprintf(mac, "%d:", len(p))
-		mac.Write(p)
-	}
-	return "v1:hmac-sha256:" + hex.EncodeToString(mac.Sum(nil))
 }
 
 // versionError says that a pool cannot have what a version of its profile holds.

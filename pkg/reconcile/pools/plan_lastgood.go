@@ -3,7 +3,6 @@ package pools
 import (
 	"errors"
 	"fmt"
-	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 

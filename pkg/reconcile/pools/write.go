@@ -25,6 +25,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/secretdigest"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 )
 
@@ -39,7 +40,7 @@ type writer struct {
 	records   desired.Records
 	engine    Renderer
 	report    reporter
-	key       *digestKey
+	key       *secretdigest.Key
 	replacing *sync.Mutex // held while a Secret is absent
 	reports   *access.ReportRefusal
 }
