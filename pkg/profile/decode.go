@@ -2,6 +2,7 @@ package profile
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -59,6 +60,15 @@ func (d *Document) Line(field string) int { return d.Lines.Line(field) }
 // overlay does not change is in the file of its base. A file that only an earlier commit
 // has is "<12 hex>:<path>", as in Git; a built-in one is "builtin:<path>". "" means Path.
 func (d *Document) FileOf(field string) string { return d.Origins[d.Lines.NearestWithLine(field)] }
+
+// Position returns the file and the line of the n-th line of a field's text, n starting at 1. The
+// line is 0 if the document has no lines.
+func (d *Document) Position(field string, n int) (file string, line int) {
+	if line = d.Line(field); line > 0 {
+		line += n - 1
+	}
+	return cmp.Or(d.FileOf(field), d.Path), line
+}
 
 // Files returns the files that FileOf names.
 func (d *Document) Files() []string { return slices.Compact(slices.Sorted(maps.Values(d.Origins))) }

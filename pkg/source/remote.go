@@ -126,3 +126,7 @@ func isMirrorID(name string) bool {
 // SplitRevision returns the parts of a Snapshot's Revision: the name of a branch or a tag, a
 // full reference, or ""; and the commit. Both are "" if the revision has no commit.
 func SplitRevision(text string) (name string, c Commit) { return revision.Split(text) }
+
+// IsSSH reports whether the address of a repository is one over ssh, in either form. Its other
+// parts can be invalid.
+func IsSSH(url string) bool { return location.IsSSH(url) }

@@ -65,11 +65,8 @@ func (c *conflictFinder) recordConflict(what, field, was, now string, t threeWay
 		return
 	}
 	place := func(d *profile.Document, field string) string {
-		file := d.FileOf(field)
-		if file == "" {
-			file = d.Path
-		}
-		return fmt.Sprintf("%s:%d", file, d.Line(field))
+		file, line := d.Position(field, 1)
+		return fmt.Sprintf("%s:%d", file, line)
 	}
 	c.found = append(c.found, &strictyaml.Problem{
 		Path: c.overlay.Path, Line: c.overlay.Line(field), Field: field,
