@@ -285,7 +285,7 @@ func findingFromRenderError(doc profile.Document, p *render.InvalidError) Findin
 		rule = RuleFile
 	}
 	return Finding{
-		Rule: rule, Severity: SeverityError, Path: cmp.Or(doc.FileOf(p.Field), doc.Path), Line: p.Line, Profile: doc.Name, Version: doc.Spec.Version,
+		Rule: rule, Severity: SeverityError, Path: cmp.Or(doc.FileOf(p.Field), doc.Path), Line: p.PathLine(), Profile: doc.Name, Version: doc.Spec.Version,
 		Field: p.Field, File: p.File, Message: p.Err.Error(),
 	}
 }

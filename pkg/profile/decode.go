@@ -61,11 +61,11 @@ func (d *Document) Line(field string) int { return d.Lines.Line(field) }
 // has is "<12 hex>:<path>", as in Git; a built-in one is "builtin:<path>". "" means Path.
 func (d *Document) FileOf(field string) string { return d.Origins[d.Lines.NearestWithLine(field)] }
 
-// Position returns the file and the line of the n-th line of a field's text, n starting at 1. The
-// line is 0 if the document has no lines.
+// Position returns the file and the line of the n-th line of a field's text. The line is 0 if the
+// document has no lines; n below 1 is the first.
 func (d *Document) Position(field string, n int) (file string, line int) {
 	if line = d.Line(field); line > 0 {
-		line += n - 1
+		line += max(n-1, 0)
 	}
 	return cmp.Or(d.FileOf(field), d.Path), line
 }

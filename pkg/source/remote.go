@@ -75,12 +75,6 @@ type target struct {
 // scope returns the folder to read, with its ignore patterns.
 func (t target) scope() filter.Scope { return filter.Scope{Parts: t.parts, Ignore: t.Ignore} }
 
-// CheckURL returns an error if no controller could fetch from a URL, not even over http.
-func CheckURL(raw string) error {
-	_, err := location.Parse(raw, true)
-	return err
-}
-
 // validTarget validates a remote before anything is sent, and returns what to fetch.
 func (r Remote) validTarget(insecure bool) (target, error) {
 	at, err := location.Parse(r.URL, insecure)
@@ -127,6 +121,6 @@ func isMirrorID(name string) bool {
 // full reference, or ""; and the commit. Both are "" if the revision has no commit.
 func SplitRevision(text string) (name string, c Commit) { return revision.Split(text) }
 
-// IsSSH reports whether the address of a repository is one over ssh, in either form. Its other
-// parts can be invalid.
+// IsSSH reports whether the address of a repository is a URL of ssh, which can be invalid, or
+// user@host:path.
 func IsSSH(url string) bool { return location.IsSSH(url) }

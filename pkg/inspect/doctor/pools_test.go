@@ -34,7 +34,7 @@ func TestPoolsOfTheSameObjectNames(t *testing.T) {
 		needsEvent bool
 	}{
 		{&first, "the controller takes it over", false},
-		{&second, "has the same object names as another pool, for which operating-system-manager created OperatingSystemConfig kube-system/a-b-c-config: ", true},
+		{&second, "has the same object names as another pool, and operating-system-manager did not create OperatingSystemConfig kube-system/a-b-c-config for its present annotations: rename one of the two pools: ", true},
 	} {
 		got := (&examination{}).diagnosePool(s, c.md)
 		if !strings.HasSuffix(got.text, c.text) || got.needsEvent != c.needsEvent {

@@ -47,7 +47,7 @@ type webhookChecks struct{ *examination }
 // certificate.
 func (w webhookChecks) examineWebhooks(ctx context.Context) {
 	before, found := len(w.Findings), 0
-	inSeed := false // KKP's webhooks call the seed, where our image can answer
+	byURL := false // as in user clusters of KKP, whose webhooks our image can answer
 	for _, c := range w.clusters() {
 		hooks, ok := w.listAdmissionWebhooks(ctx, c)
 		if !ok {
@@ -59,13 +59,13 @@ func (w webhookChecks) examineWebhooks(ctx context.Context) {
 				found++
 				w.examineHook(ctx, c, h)
 			case pointsToOSM(h.config):
-				inSeed = inSeed || h.config.Service == nil
+				byURL = byURL || h.config.Service == nil
 				w.examineOSMHook(ctx, c, h)
 			}
 		}
 	}
 	if found == 0 {
-		if inSeed {
+		if byURL {
 			return
 		}
 		w.report(Note, checkWebhooks, nil, "no webhook of osm-gitops found: pools without a profile get none, and invalid requests cause no warning",

@@ -106,7 +106,7 @@ func TestApply(t *testing.T) {
 
 // Every text of an overlaid profile is found in the file that it is in, to the line:
 // the line of either file holds the text.
-func TestApplydLines(t *testing.T) {
+func TestLinesAfterApply(t *testing.T) {
 	text := profiletest.Overlay + `  bootstrapConfig:
     files:
       add:

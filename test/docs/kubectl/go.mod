@@ -1,4 +1,4 @@
-// Modules that the project has as well have its versions, so that their packages are compiled once.
+// Where possible, modules have the versions of the project, so that their packages are compiled once.
 module github.com/osm-gitops/osm-gitops/test/docs/kubectl
 
 go 1.26.0

@@ -31,8 +31,7 @@ var (
 	scpForm = regexp.MustCompile(`^([A-Za-z0-9_][A-Za-z0-9._-]*)@([A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]):([A-Za-z0-9._~/][A-Za-z0-9._~+,=@%/-]*)$`)
 )
 
-// IsSSH reports whether an address is one over ssh, in either form. Its other parts can be
-// invalid.
+// IsSSH reports whether an address is a URL of ssh, which can be invalid, or user@host:path.
 func IsSSH(raw string) bool { return strings.HasPrefix(raw, "ssh://") || scpForm.MatchString(raw) }
 
 // parseSSH parses an address over ssh in either form; nil means that it is neither.
