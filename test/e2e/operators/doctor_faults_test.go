@@ -533,7 +533,7 @@ func (p *patient) collidingPools(like osm.OperatingSystemConfig) {
 	}
 	p.Must(p.Client.Create(p.T.Context(), osc))
 	for _, key := range pools {
-		p.finds(doctor.Problem, "pools", "MachineDeployment "+key.String()+" has the same object names as another pool, and operating-system-manager did not create OperatingSystemConfig kube-system/"+osc.Name)
+		p.among(doctor.Problem, "pools", "MachineDeployment "+key.String()+" has the same object names as another pool, and operating-system-manager did not create OperatingSystemConfig kube-system/"+osc.Name)
 	}
 	p.Must(p.Client.Delete(p.T.Context(), osc))
 	for _, key := range pools {
