@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/clusters"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
@@ -234,11 +234,10 @@ func (f *scaffoldFlags) check() error {
 	if owner := scaffold.FirstInvalidOwner(f.host, f.owners); owner != "" {
 		return cli.Misusef("--owners @example/platform", "--owners: %q is not an owner: the host would ignore the line, and no approval would be required: write @USER, @ORGANIZATION/TEAM or an address, separated by spaces", owner)
 	}
-	if u, err := url.Parse(f.url); err == nil && u.User != nil {
-		if _, secret := u.User.Password(); secret {
-			// Not quoted: the message could be logged (security.md 14).
-			return cli.Misusef("a Secret, named in spec.git.secretRef", "--url: contains a password, which would be committed")
-		}
+	if f.url != "" && !api.IsGitURL(f.url) {
+		// Not quoted: it can contain a password (security.md 14).
+		return cli.Misusef("--url https://git.example.com/platform/osps.git; credentials belong into a Secret, named in spec.git.secretRef",
+			"--url: must be https://host/path, ssh://user@host/path or user@host:path, without user or password, query, fragment, spaces or quotes")
 	}
 	if f.to == "" && (f.git || f.force) {
 		return cli.Misusef("--to FOLDER", "--git and --force need a folder to write to: set --to")
@@ -287,6 +286,9 @@ func (f *scaffoldFlags) writeRepository(c content, stderr io.Writer) error {
 	}
 	fmt.Fprintf(stderr, "osm-gitops: wrote %d files to %s\n", len(files), f.to)
 	f.unset = scaffold.RemainingSettings(files)
+	if strings.HasPrefix(f.url, "http:") {
+		cli.Warn(stderr, errors.New("--url: only a controller with --allow-insecure-git fetches over http, where an attacker on the network can replace the profile of every node: use https"))
+	}
 	if !f.git {
 		return nil
 	}

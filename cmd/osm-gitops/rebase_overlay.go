@@ -195,7 +195,7 @@ func (r *rebasing) printRebasedProfileDiff(ctx context.Context, onto api.Profile
 	if errors.As(err, &missing) {
 		// It was built into an earlier release, so the changes since then are unknown.
 		cli.Warn(stderr, fmt.Errorf("%w; the changes of the base between %s and %s are not shown, only whether the overlay applies", err, r.overlay.Spec.From.Version, onto.Version))
-		_, err := overlay.Resolve(r.overlay, now)
+		_, err := overlay.Apply(r.overlay, now)
 		return err
 	}
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/attestation"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/offline"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -437,7 +438,7 @@ func matchLines(b *strings.Builder, m *trace.Match) {
 	if reason == string(m.State) {
 		reason = ""
 	}
-	writeField(b, "match", joinNonEmpty(", ", string(m.State), reason, "since "+formatTime(m.Since)))
+	writeField(b, "match", joinNonEmpty(", ", string(m.State), reason, "since "+lineage.FormatTime(m.Since.Time)))
 	for _, d := range m.Differences {
 		of := ""
 		if d.Version != "" {
@@ -493,7 +494,7 @@ func behindLines(b *strings.Builder, of *trace.Behind) {
 	default:
 		writeField(b, "behind", fmt.Sprintf("%s; the pool has %s now", phrase.Count(len(of.Versions), "version"), of.Current))
 		for _, v := range of.Versions {
-			writeField(b, "", fmt.Sprintf("%s %s since %s %s", v.Profile, v.Version, formatTime(v.Since), v.Commit))
+			writeField(b, "", fmt.Sprintf("%s %s since %s %s", v.Profile, v.Version, lineage.FormatTime(v.Since.Time), v.Commit))
 		}
 	}
 }
@@ -501,7 +502,7 @@ func behindLines(b *strings.Builder, of *trace.Behind) {
 // bootLines prints what a machine without a node reports, with the output of its scripts.
 func bootLines(b *strings.Builder, boots []trace.Boot) {
 	for _, boot := range boots {
-		writeField(b, "boot", fmt.Sprintf("%s %s since %s, attempt %d, %s", boot.Stage, strings.ToLower(string(boot.Outcome)), formatTime(boot.Since), boot.Attempt, boot.Version))
+		writeField(b, "boot", fmt.Sprintf("%s %s since %s, attempt %d, %s", boot.Stage, strings.ToLower(string(boot.Outcome)), lineage.FormatTime(boot.Since.Time), boot.Attempt, boot.Version))
 		if c := boot.Cause; c != nil {
 			writeField(b, "cause", c.String())
 			if c.File != "" && c.NodeFile != "" {
@@ -591,9 +592,9 @@ func provisionedNodeLines(b *strings.Builder, of *trace.ProvisionedNodes) {
 			is += ", behind"
 		}
 		if n.Removed != nil {
-			is += ", deleted " + formatTime(*n.Removed)
+			is += ", deleted " + lineage.FormatTime(n.Removed.Time)
 		}
-		fmt.Fprintf(b, "  %s  %s  %s  joined %s  %s\n", n.Name, n.Pool, joinNonEmpty(" ", n.Profile, n.Version), formatTime(n.Joined), is)
+		fmt.Fprintf(b, "  %s  %s  %s  joined %s  %s\n", n.Name, n.Pool, joinNonEmpty(" ", n.Profile, n.Version), lineage.FormatTime(n.Joined.Time), is)
 	}
 	if of.Next != "" {
 		fmt.Fprintf(b, "  more with --after %s\n", of.Next)
@@ -632,12 +633,10 @@ func joinNonEmpty(by string, texts ...string) string {
 	return strings.Join(out, by)
 }
 
-func formatTime(t metav1.Time) string { return t.UTC().Format(time.RFC3339) }
-
 // formatPeriod formats a period of time; without an end it is still going on.
 func formatPeriod(from metav1.Time, until *metav1.Time) string {
 	if until == nil {
-		return "since " + formatTime(from)
+		return "since " + lineage.FormatTime(from.Time)
 	}
-	return formatTime(from) + " to " + formatTime(*until)
+	return lineage.FormatTime(from.Time) + " to " + lineage.FormatTime(until.Time)
 }

@@ -5,5 +5,5 @@
 // statements. Statements are built from renderings with placeholders, and never contain
 // credentials. Unknown facts are omitted, never guessed.
 //
-// Start with Statements in statement.go. key.go reads keys and signs.
+// Start with Statements in statement.go. key.go reads keys, sign.go signs.
 package attestation

@@ -1,11 +1,9 @@
 package attestation
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/x509"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -82,17 +80,4 @@ func parsePKCS8Key(der []byte) (any, error) {
 		return key, nil
 	}
 	return nil, fmt.Errorf("the key is a %T: give one of Ed25519 or ECDSA", key)
-}
-
-// Sign wraps a statement in a DSSE envelope, in one line of JSON.
-func (k *Key) Sign(ctx context.Context, statement []byte) ([]byte, error) {
-	signer, err := dsse.NewEnvelopeSigner(k.signer)
-	if err != nil {
-		return nil, fmt.Errorf("signing: %w", err)
-	}
-	envelope, err := signer.SignPayload(ctx, PayloadType, statement)
-	if err != nil {
-		return nil, fmt.Errorf("signing: %w", err)
-	}
-	return json.Marshal(envelope)
 }

@@ -49,7 +49,7 @@ var (
 // each fetch, so a changed Secret takes effect at the next one.
 func (f *Fetcher) withCredentials(ctx context.Context, ps *api.ProfileSource, remote source.Remote) (source.Remote, error) {
 	git, keys := ps.Spec.Git, keysHTTPS
-	if overSSH(git.URL) {
+	if source.IsSSH(git.URL) {
 		keys = keysSSH
 	}
 	secret, err := f.readSecret(ctx, ps, git.SecretRef, secretUsage{fieldSecret, keys})
@@ -79,7 +79,7 @@ func (f *Fetcher) withCachedAuth(name types.NamespacedName, remote source.Remote
 	f.mu.Lock()
 	known, ok := f.keys[name]
 	f.mu.Unlock()
-	if ok && known.key == key && overSSH(remote.URL) {
+	if ok && known.key == key && source.IsSSH(remote.URL) {
 		remote.Key, remote.Auth = key, known.auth
 		if proxy != nil {
 			remote.Proxy, err = proxyOf(proxy)
@@ -107,7 +107,7 @@ func (f *Fetcher) withCachedAuth(name types.NamespacedName, remote source.Remote
 // all of it, so that a source without access to a repository cannot read a mirror of it
 // either.
 func withSecrets(remote source.Remote, namespace string, secret, proxy *corev1.Secret) (source.Remote, error) {
-	ssh := overSSH(remote.URL)
+	ssh := source.IsSSH(remote.URL)
 	if ssh && secret == nil {
 		return remote, &SpecError{Reason: api.ReasonSourceInvalid, Err: fmt.Errorf("%s: a repository over ssh needs a Secret with the keys %s", fieldSecret, keysSSH)}
 	}
@@ -126,11 +126,6 @@ func withSecrets(remote source.Remote, namespace string, secret, proxy *corev1.S
 	}
 	remote.Key, err = mirrorKey(namespace, secret, proxy)
 	return remote, err
-}
-
-// overSSH reports whether a URL uses SSH. The API server has validated it.
-func overSSH(url string) bool {
-	return strings.HasPrefix(url, "ssh://") || !strings.Contains(url, "://")
 }
 
 // secretUsage names the field with the reference to a Secret, and its keys, in errors.

@@ -183,7 +183,7 @@ func (r *revision) chooseCandidate(from *versionIndex, want selection.Request, o
 		if from == r.builtin {
 			where = "the built-in ones"
 		}
-		best, err := want.BestVersion(where, append(o.Entry.Versions, o.Entry.Version))
+		best, err := want.BestVersion(where, o.Versions())
 		if err != nil {
 			return choice{rejection: err.Error()}
 		}

@@ -199,12 +199,9 @@ func (r *profileRun) unexecutedBranches() []Branch {
 		if b.Hits > 0 {
 			continue
 		}
-		file := r.doc.FileOf(b.Field)
-		if file == "" {
-			file = r.doc.Path
-		}
+		file, line := r.doc.Position(b.Field, b.Line)
 		out = append(out, Branch{
-			Path: file, Line: r.line(b), Profile: r.doc.Name, Version: r.doc.Spec.Version,
+			Path: file, Line: line, Profile: r.doc.Name, Version: r.doc.Spec.Version,
 			Field: b.Field, File: b.File, Condition: b.Condition, Else: b.Else, Reason: r.unreachableReason(i),
 			inner: b.Inside >= 0 && r.branches[b.Inside].Hits == 0,
 		})
@@ -212,8 +209,6 @@ func (r *profileRun) unexecutedBranches() []Branch {
 	slices.SortStableFunc(out, func(a, b Branch) int { return cmp.Compare(a.Line, b.Line) })
 	return out
 }
-
-func (r *profileRun) line(b render.Branch) int { return r.doc.Line(b.Field) + b.Line - 1 }
 
 // never are fields that exist for old templates and are always empty.
 var never = []string{"ContainerRuntimeAuthConfig", "KubeletConfiguration", "KubeletSystemdUnit", "CNIVersion", "ServerAddress", "RHSubscription"}
@@ -232,7 +227,8 @@ var systems = map[string]osm.OperatingSystem{
 func (r *profileRun) unreachableReason(i int) string {
 	b := r.branches[i]
 	if b.Inside >= 0 && r.branches[b.Inside].Hits == 0 {
-		return fmt.Sprintf("it is inside a branch that was not reached, on line %d", r.line(r.branches[b.Inside]))
+		_, line := r.doc.Position(r.branches[b.Inside].Field, r.branches[b.Inside].Line)
+		return fmt.Sprintf("it is inside a branch that was not reached, on line %d", line)
 	}
 	if b.Define != "" && b.Inside < 0 && !r.defineExecuted(b) {
 		return fmt.Sprintf("nothing invokes the template %q that contains it", b.Define)

@@ -284,12 +284,8 @@ func findingFromRenderError(doc profile.Document, p *render.InvalidError) Findin
 	case strings.HasSuffix(p.Field, ".path"), strings.HasSuffix(p.Field, ".permissions"), strings.HasSuffix(p.Field, ".content"):
 		rule = RuleFile
 	}
-	file := doc.FileOf(p.Field)
-	if file == "" {
-		file = doc.Path
-	}
 	return Finding{
-		Rule: rule, Severity: SeverityError, Path: file, Line: p.Line, Profile: doc.Name, Version: doc.Spec.Version,
+		Rule: rule, Severity: SeverityError, Path: cmp.Or(doc.FileOf(p.Field), doc.Path), Line: p.PathLine(), Profile: doc.Name, Version: doc.Spec.Version,
 		Field: p.Field, File: p.File, Message: p.Err.Error(),
 	}
 }

@@ -186,12 +186,8 @@ func (r *profileRun) valueName(row int, dimension string) string {
 
 // textOf makes a text of a rendered file.
 func (r *profileRun) textOf(stage string, f render.InspectedFile) Text {
-	t := Text{Document: r.doc, Stage: stage, File: f.Path, Mode: f.Mode, Field: f.Field, Content: []byte(f.Content)}
+	t := Text{Document: r.doc, Stage: stage, File: f.Path, Mode: f.Mode, Field: f.Field, Content: []byte(f.Content), origins: f.LineOrigins}
 	t.Kind, t.Interpreter = kindOf(f.Path, t.Content)
-	t.lines, t.fields = make([]int, len(f.LineOrigins)), make([]string, len(f.LineOrigins))
-	for i, p := range f.LineOrigins {
-		t.lines[i], t.fields[i] = r.doc.Line(p.Field)+p.Line-1, p.Field
-	}
 	return t
 }
 
@@ -248,9 +244,8 @@ func unitAndCommandTexts(doc profile.Document, stage string, config *osm.OSPConf
 		case KindShell:
 			t.Interpreter = "sh"
 		}
-		t.lines = make([]int, 1+strings.Count(content, "\n"))
-		for i := range t.lines {
-			t.lines[i] = doc.Line(field) + i
+		for i := range 1 + strings.Count(content, "\n") {
+			t.origins = append(t.origins, render.LineOrigin{Field: field, Line: 1 + i})
 		}
 		texts = append(texts, t)
 	}

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -32,11 +33,7 @@ func withLines(check func(render.Profile) error) catalog.Check {
 			if p.File != "" { // the index in the field's name does not help readers of the profile
 				cause = fmt.Errorf("file %q: %w", p.File, cause)
 			}
-			path := doc.FileOf(p.Field)
-			if path == "" {
-				path = doc.Path
-			}
-			problems = append(problems, &strictyaml.Problem{Path: path, Line: p.Line, Field: p.Field, Err: cause})
+			problems = append(problems, &strictyaml.Problem{Path: cmp.Or(doc.FileOf(p.Field), doc.Path), Line: p.PathLine(), Field: p.Field, Err: cause})
 		}
 		return errors.Join(problems...)
 	}

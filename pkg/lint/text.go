@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
 // Kind says what reads a text.
@@ -49,11 +50,9 @@ type Text struct {
 	// plain".
 	Example string
 
-	// lines has the line of the profile for each line of Content.
-	lines []int
-	// fields contains the field of each part, which can be a template of another file than
-	// Field; nil if Field contains all.
-	fields []string
+	// origins has the origin of each line of Content: of a value the action that printed it, of
+	// an included template that template's own line.
+	origins []render.LineOrigin
 }
 
 // TextCheck looks at one distinct text. It is called from several goroutines. Its
@@ -64,28 +63,14 @@ type TextCheck func(ctx context.Context, t Text) []Finding
 // texts have no Example.
 type TextsCheck func(ctx context.Context, texts []Text) [][]Finding
 
-// SourceLine returns the line of the profile's file that a line of Content came from,
-// both counted from 1: of a value the line of the action that printed it, of an
-// included template that template's own line.
-func (t Text) SourceLine(n int) int {
-	if len(t.lines) == 0 {
-		return 0
-	}
-	return t.lines[min(max(n, 1), len(t.lines))-1]
-}
-
-// Finding makes a finding about a line of Content, 0 being the whole text.
+// Finding makes a finding about a line of Content, 0 being the whole text. Its file and line are
+// those of the profile from which the line of Content comes.
 func (t Text) Finding(rule string, severity Severity, line int, message string) Finding {
-	at, file := t.Document.Line(t.Field), t.Document.FileOf(t.Field)
-	if line > 0 {
-		at = t.SourceLine(line)
+	from := render.LineOrigin{Field: t.Field, Line: 1}
+	if n := len(t.origins); line > 0 && n > 0 {
+		from = t.origins[min(line, n)-1]
 	}
-	if n := len(t.fields); line > 0 && n > 0 {
-		file = t.Document.FileOf(t.fields[min(line, n)-1])
-	}
-	if file == "" {
-		file = t.Document.Path
-	}
+	file, at := t.Document.Position(from.Field, from.Line)
 	return Finding{
 		Rule: rule, Severity: severity, Path: file, Line: at,
 		Profile: t.Document.Name, Version: t.Document.Spec.Version, Field: t.Field, File: t.File, Message: message,

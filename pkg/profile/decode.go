@@ -2,6 +2,7 @@ package profile
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -60,6 +61,15 @@ func (d *Document) Line(field string) int { return d.Lines.Line(field) }
 // has is "<12 hex>:<path>", as in Git; a built-in one is "builtin:<path>". "" means Path.
 func (d *Document) FileOf(field string) string { return d.Origins[d.Lines.NearestWithLine(field)] }
 
+// Position returns the file and the line of the n-th line of a field's text. The line is 0 if the
+// document has no lines; n below 1 is the first.
+func (d *Document) Position(field string, n int) (file string, line int) {
+	if line = d.Line(field); line > 0 {
+		line += max(n-1, 0)
+	}
+	return cmp.Or(d.FileOf(field), d.Path), line
+}
+
 // Files returns the files that FileOf names.
 func (d *Document) Files() []string { return slices.Compact(slices.Sorted(maps.Values(d.Origins))) }
 
@@ -67,7 +77,7 @@ func (d *Document) Files() []string { return slices.Compact(slices.Sorted(maps.V
 type Contents struct {
 	// Profiles are complete profiles.
 	Profiles []Document
-	// Overlays each result in a profile when their base is known; see Resolve.
+	// Overlays each result in a profile when their base is known; see overlay.Apply.
 	Overlays []Overlay
 	// Others are documents of other known kinds, which are ignored.
 	Others []Other

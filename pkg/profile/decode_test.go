@@ -38,6 +38,16 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// The file is that of the field's text, and an unknown line remains unknown.
+func TestPosition(t *testing.T) {
+	d := Document{Path: "a.yaml", Lines: strictyaml.Lines{"spec.a": 10, "spec.b": 20}, Origins: map[string]string{"spec.b": "base.yaml"}}
+	for field, want := range map[string]string{"spec.a": "a.yaml:12", "spec.b.c": "base.yaml:22", "spec.c": "a.yaml:0"} {
+		if file, line := d.Position(field, 3); file+":"+strconv.Itoa(line) != want {
+			t.Errorf("Position(%q, 3) = %s:%d, want %s", field, file, line, want)
+		}
+	}
+}
+
 func TestDecodeSeveralDocuments(t *testing.T) {
 	file := "# only a comment\n---\n" + profiletest.Small + "---\n" + strings.ReplaceAll(profiletest.Small, "osp-test", "osp-other") +
 		"---\napiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n---\n"

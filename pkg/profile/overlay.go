@@ -69,9 +69,7 @@ func (f *fileDecoder) validateOverlay(lines strictyaml.Lines, obj *api.ProfileOv
 		for i, a := range p.Add {
 			once.checkUnique(strictyaml.Element("spec.supportedCloudProviders.add", i)+".name", string(a.Name))
 		}
-		for i, r := range p.Remove {
-			once.checkUnique(strictyaml.Element("spec.supportedCloudProviders.remove", i), string(r))
-		}
+		checkUniqueList(&once, "spec.supportedCloudProviders.remove", p.Remove)
 	}
 	validateStage(report, "spec.bootstrapConfig", spec.BootstrapConfig)
 	validateStage(report, "spec.provisioningConfig", spec.ProvisioningConfig)
@@ -115,9 +113,7 @@ func validateFilePatches(report reportProblem, field string, p *api.FilePatches)
 			report(f, "replaces nothing: set content, permissions, or both")
 		}
 	}
-	for i, r := range p.Remove {
-		once.checkUnique(strictyaml.Element(field+".remove", i), r)
-	}
+	checkUniqueList(&once, field+".remove", p.Remove)
 }
 
 func validateUnits(report reportProblem, field string, p *api.UnitPatches) {
@@ -134,9 +130,7 @@ func validateUnits(report reportProblem, field string, p *api.UnitPatches) {
 			report(strictyaml.Element(field+".replace", i), "replaces nothing: set enable, mask, content or dropIns")
 		}
 	}
-	for i, r := range p.Remove {
-		once.checkUnique(strictyaml.Element(field+".remove", i), r)
-	}
+	checkUniqueList(&once, field+".remove", p.Remove)
 }
 
 func validateTemplates(report reportProblem, field string, p *api.TemplatePatches) {
@@ -150,9 +144,7 @@ func validateTemplates(report reportProblem, field string, p *api.TemplatePatche
 	for _, name := range slices.Sorted(maps.Keys(p.Replace)) {
 		once.checkUnique(field+".replace["+name+"]", name)
 	}
-	for i, r := range p.Remove {
-		once.checkUnique(strictyaml.Element(field+".remove", i), r)
-	}
+	checkUniqueList(&once, field+".remove", p.Remove)
 }
 
 func validateModules(report reportProblem, field string, p *api.ModulePatches) {
@@ -170,9 +162,7 @@ func validateModules(report reportProblem, field string, p *api.ModulePatches) {
 			}
 		}
 	}
-	for i, r := range p.Remove {
-		once.checkUnique(strictyaml.Element(field+".remove", i), string(r))
-	}
+	checkUniqueList(&once, field+".remove", p.Remove)
 }
 
 // uniqueNames reports names that an overlay uses twice.
@@ -191,4 +181,11 @@ func (o *uniqueNames) checkUnique(field, checkUnique string) {
 		o.seen = map[string]string{}
 	}
 	o.seen[checkUnique] = field
+}
+
+// checkUniqueList reports the names in a list that an earlier field has.
+func checkUniqueList[S ~string](once *uniqueNames, field string, names []S) {
+	for i, name := range names {
+		once.checkUnique(strictyaml.Element(field, i), string(name))
+	}
 }

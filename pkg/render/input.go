@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"strings"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
@@ -53,21 +54,19 @@ func (p Profile) name() string {
 	return p.Object
 }
 
-func (p Profile) file() string {
-	if p.File != "" {
-		return p.File
-	}
-	return p.Provenance.Path
-}
-
-// fileOf returns the file that contains the text of a field.
-func (p Profile) fileOf(field string) string {
+// Position returns the file and the line of the n-th line of a field's text. The line is 0 if it is
+// unknown; n below 1 is the first.
+func (p Profile) Position(field string, n int) (file string, line int) {
 	if p.FileOf != nil {
-		if f := p.FileOf(field); f != "" {
-			return f
-		}
+		file = p.FileOf(field)
 	}
-	return p.file()
+	if p.Lines != nil {
+		line = p.Lines(field)
+	}
+	if line > 0 {
+		line += max(n-1, 0)
+	}
+	return cmp.Or(file, p.File, p.Provenance.Path), line
 }
 
 func (p Profile) version() string {
@@ -91,10 +90,11 @@ func (p Profile) locateProblems(pool string, problems []*invalid.Error) []*inval
 			continue
 		}
 		if e.Field != "" {
-			e.Path = p.fileOf(e.Field)
-		}
-		if p.Lines != nil && e.Field != "" && e.Path != "" {
-			e.Line, e.LineOfPath = p.Lines(e.Field)+max(e.Line-1, 0), true
+			path, line := p.Position(e.Field, e.Line)
+			e.Path = path
+			if line > 0 && path != "" {
+				e.Line, e.LineOfPath = line, true
+			}
 		}
 		out[i] = &e
 	}

@@ -76,8 +76,8 @@ func (p Pool) UserDataSize(bootstrap []byte) int {
 	return len(bootstrap)
 }
 
-// maxSecretBytes is the limit of a Secret, and one Secret contains both documents:
-// https://kubernetes.io/docs/concepts/configuration/secret/#restriction-data-limit
+// maxSecretBytes is the limit of the data of a Secret, of which each document has one for itself:
+// https://github.com/kubernetes/api/blob/v0.36.0/core/v1/types.go (MaxSecretSize)
 const maxSecretBytes = 1 << 20 // 1 MiB
 
 // UserDataError says that a document is larger than the limit of the provider or of a Secret.

@@ -89,6 +89,8 @@ func TestTemplates(t *testing.T) {
 		"a bomb is stopped":                     {text: `{{ range until 2000 }}{{ repeat 1000 "x" }}{{ end }}`, wantErr: "longer than 1048576 bytes"},
 		"small bombs too": {text: "x", templates: map[string]string{"a": `{{ repeat 1000000 "x" }}`, "b": `{{ repeat 1000000 "x" }}`, "c": `{{ repeat 1000000 "x" }}`},
 			wantErr: "longer than 2097152 bytes together"},
+		"a file without known lines": {text: "a\nb\n{{ .KubeVersoin }}", change: func(in *render.Input) { in.Profile.File, in.Profile.Lines = "x.yaml", func(string) int { return 0 } },
+			wantErr: `x.yaml: provisioningConfig.files[0] "/f": line 3 of the template: at`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -77,6 +77,11 @@ type Candidate struct {
 	Source *api.ProfileSource // read-only
 }
 
+// Versions returns the versions that the inventory offers, the current one last.
+func (c Candidate) Versions() []string {
+	return append(slices.Clone(c.Entry.Versions), c.Entry.Version)
+}
+
 // SplitBuiltin separates the sources that users created from that of the built-in profiles.
 func SplitBuiltin(sources []api.ProfileSource) (userSources, builtin []api.ProfileSource) {
 	for _, ps := range sources {

@@ -75,7 +75,7 @@ type target struct {
 // scope returns the folder to read, with its ignore patterns.
 func (t target) scope() filter.Scope { return filter.Scope{Parts: t.parts, Ignore: t.Ignore} }
 
-// resolveTarget validates a remote before anything is sent, and returns what to fetch.
+// validTarget validates a remote before anything is sent, and returns what to fetch.
 func (r Remote) validTarget(insecure bool) (target, error) {
 	at, err := location.Parse(r.URL, insecure)
 	if err != nil {
@@ -120,3 +120,7 @@ func isMirrorID(name string) bool {
 // SplitRevision returns the parts of a Snapshot's Revision: the name of a branch or a tag, a
 // full reference, or ""; and the commit. Both are "" if the revision has no commit.
 func SplitRevision(text string) (name string, c Commit) { return revision.Split(text) }
+
+// IsSSH reports whether the address of a repository is a URL of ssh, which can be invalid, or
+// user@host:path.
+func IsSSH(url string) bool { return location.IsSSH(url) }

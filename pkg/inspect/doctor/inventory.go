@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,6 +12,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 const settingsNamespace = api.NamespaceCloudInitSettings
@@ -20,6 +22,14 @@ type inventory struct {
 	pools   []cluster.MachineDeployment // with a profile
 	configs map[string]*osm.OperatingSystemConfig
 	secrets map[string]*metav1.PartialObjectMetadata // Secrets of cloud-init-settings by name, without data
+}
+
+// sharesConfigName reports whether another pool's configuration has the same name.
+func (s *inventory) sharesConfigName(md *cluster.MachineDeployment) bool {
+	name := lineage.NamesOf(client.ObjectKeyFromObject(md)).Config
+	return slices.ContainsFunc(s.pools, func(other cluster.MachineDeployment) bool {
+		return other.UID != md.UID && lineage.NamesOf(client.ObjectKeyFromObject(&other)).Config == name
+	})
 }
 
 // readInventory reads the inventory once. It is nil if that fails, which it reports for the

@@ -111,6 +111,8 @@ func (w *examination) diagnosePool(s *inventory, md *cluster.MachineDeployment) 
 	switch {
 	case osc == nil:
 		return diagnosis{text: "has no configuration: ", needsEvent: true}
+	case takeover.IsCreatedByOSM(osc) && s.sharesConfigName(md) && !takeover.IsCreatedByOSMFor(osc, md):
+		return diagnosis{text: fmt.Sprintf("has the same object names as another pool, and operating-system-manager did not create OperatingSystemConfig %s/%s for its present annotations: rename one of the two pools: ", osc.Namespace, osc.Name), needsEvent: true}
 	case takeover.IsCreatedByOSM(osc):
 		return diagnosis{text: fmt.Sprintf("has the configuration of operating-system-manager, OperatingSystemConfig %s/%s: the controller takes it over", osc.Namespace, osc.Name)}
 	case osc.Annotations[api.AnnotationPool] != key.String():

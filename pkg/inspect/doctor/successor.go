@@ -21,9 +21,11 @@ type OSMDeployment struct {
 	Replicas int32
 }
 
-// SuccessorRemedy removes an OSMDeployment. Two platforms create it again.
-const SuccessorRemedy = "plain installations: delete this Deployment; " +
-	"KubeOne: set operatingSystemManager.deploy: false first, because kubeone apply creates and scales it again (with deploy/kubeone in the addons path leave it true, and run kubeone apply); " +
+// SuccessorRemedy removes an OSMDeployment.
+const SuccessorRemedy = "plain installations: delete this Deployment; " + platformRemedy
+
+// platformRemedy is for the two platforms that create and scale it again.
+const platformRemedy = "KubeOne: set operatingSystemManager.deploy: false first, because kubeone apply creates and scales it again (with deploy/kubeone in the addons path leave it true, and run kubeone apply); " +
 	"KKP: set the image under spec.userCluster.operatingSystemManager of the KubermaticConfiguration to that of osm-gitops, because KKP reconciles it"
 
 // ListOSMDeployments returns the Deployments of operating-system-manager in a namespace.
@@ -86,6 +88,7 @@ func (w *examination) examineOSMDeployments(ctx context.Context) {
 			Found: fmt.Sprintf("Deployment %s/%s runs operating-system-manager (%s), which takes Lease %s as soon as the controller releases it", w.Namespace, s.Name, s.Image, w.LeaseName),
 		}
 		if s.Replicas == 0 {
+			f.Remedy = "plain installations: leave it for the way back (docs/migration.md), or delete it; " + platformRemedy
 			f.Level, f.Found = Note, fmt.Sprintf("Deployment %s/%s of operating-system-manager (%s) is scaled to 0: with a replica it takes Lease %s as soon as the controller releases it", w.Namespace, s.Name, s.Image, w.LeaseName)
 		}
 		w.addFinding(f)

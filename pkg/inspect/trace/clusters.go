@@ -80,6 +80,16 @@ func getWithState(ctx context.Context, from client.Reader, key types.NamespacedN
 	return state, note, nil
 }
 
+// getExisting reads the object with the kind, namespace and name of at. If it does not exist, or
+// the user must not read it, the error is a *NotFoundError.
+func getExisting(ctx context.Context, from client.Reader, at Object, obj client.Object) error {
+	state, note, err := getWithState(ctx, from, types.NamespacedName{Namespace: at.Namespace, Name: at.Name}, obj)
+	if err == nil && state != Found {
+		err = &NotFoundError{Object: at, Hint: note}
+	}
+	return err
+}
+
 // stateOfError returns the state and note for an error of a reader, or "" for an error that is neither
 // "not found" nor "forbidden".
 func stateOfError(err error) (State, string) {

@@ -30,12 +30,9 @@ func (c Clusters) Node(ctx context.Context, name string) (*Result, error) {
 func (c Clusters) Provenance(ctx context.Context, name string) (*Result, error) {
 	var np api.NodeProvenance
 	subject := Object{Kind: "NodeProvenance", Name: name}
-	state, note, err := getWithState(ctx, c.Worker, types.NamespacedName{Name: name}, &np)
+	err := getExisting(ctx, c.Worker, subject, &np)
 	if err != nil {
 		return nil, err
-	}
-	if state != Found {
-		return nil, &NotFoundError{Object: subject, Hint: note}
 	}
 	subject.UID = np.UID
 	w := &resultBuilder{in: c, Result: Result{Subject: subject}, np: &np}

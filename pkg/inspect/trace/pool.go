@@ -56,12 +56,8 @@ func (c Clusters) MachineDeployment(ctx context.Context, key types.NamespacedNam
 func (c Clusters) Config(ctx context.Context, name string) (*Result, error) {
 	subject := Object{Kind: "OperatingSystemConfig", Namespace: c.Namespace, Name: name}
 	var osc osm.OperatingSystemConfig
-	state, note, err := getWithState(ctx, c.Management, types.NamespacedName{Namespace: c.Namespace, Name: name}, &osc)
-	if err != nil {
+	if err := getExisting(ctx, c.Management, subject, &osc); err != nil {
 		return nil, err
-	}
-	if state != Found {
-		return nil, &NotFoundError{Object: subject, Hint: note}
 	}
 	subject.UID = osc.UID
 	w := &resultBuilder{in: c, Result: Result{Subject: subject}}
@@ -82,12 +78,9 @@ func (c Clusters) Config(ctx context.Context, name string) (*Result, error) {
 func (c Clusters) Secret(ctx context.Context, key types.NamespacedName) (*Result, error) {
 	subject := Object{Kind: secretKind.Kind, Namespace: cmp.Or(key.Namespace, api.NamespaceCloudInitSettings), Name: key.Name}
 	secret := kubeclient.Metadata(secretKind)
-	state, note, err := getWithState(ctx, c.Worker, types.NamespacedName{Namespace: subject.Namespace, Name: subject.Name}, secret)
+	err := getExisting(ctx, c.Worker, subject, secret)
 	if err != nil {
 		return nil, err
-	}
-	if state != Found {
-		return nil, &NotFoundError{Object: subject, Hint: note}
 	}
 	subject.UID = secret.UID
 	w := &resultBuilder{in: c, Result: Result{Subject: subject}}

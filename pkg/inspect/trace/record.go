@@ -82,13 +82,9 @@ func (c Clusters) recordIn(ctx context.Context, recorded *recordedState, pool ty
 // ReadUnverifiedSettings reads the settings of a digest, for render.Record.Input, which compares the digest.
 func (c Clusters) ReadUnverifiedSettings(ctx context.Context, digest string) ([]byte, error) {
 	var cm corev1.ConfigMap
-	key := types.NamespacedName{Namespace: c.Namespace, Name: lineage.SettingsName(digest)}
-	state, note, err := getWithState(ctx, c.Management, key, &cm)
-	if err != nil {
+	at := Object{Kind: "ConfigMap", Namespace: c.Namespace, Name: lineage.SettingsName(digest)}
+	if err := getExisting(ctx, c.Management, at, &cm); err != nil {
 		return nil, err
-	}
-	if state != Found {
-		return nil, &NotFoundError{Object: Object{Kind: "ConfigMap", Namespace: key.Namespace, Name: key.Name}, Hint: note}
 	}
 	return []byte(cm.Data[lineage.SettingsKey]), nil
 }
@@ -98,12 +94,9 @@ func (c Clusters) ReadUnverifiedSettings(ctx context.Context, digest string) ([]
 func (c Clusters) ReadProfileAndDigest(ctx context.Context, object string) (*osm.OperatingSystemProfile, string, error) {
 	var osp osm.OperatingSystemProfile
 	key := lineage.ProfileKey(c.Namespace, object)
-	state, note, err := getWithState(ctx, c.Management, key, &osp)
-	if err != nil {
+	at := Object{Kind: "OperatingSystemProfile", Namespace: key.Namespace, Name: key.Name}
+	if err := getExisting(ctx, c.Management, at, &osp); err != nil {
 		return nil, "", err
-	}
-	if state != Found {
-		return nil, "", &NotFoundError{Object: Object{Kind: "OperatingSystemProfile", Namespace: key.Namespace, Name: key.Name}, Hint: note}
 	}
 	return &osp, profile.Digest(osp.Spec), nil
 }

@@ -1,7 +1,6 @@
 package downloads
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -70,31 +69,19 @@ func fieldsByPath(config *osm.OSPConfig) map[string]string {
 // the line is 0 if the profile has no lines.
 func (p positions) sourceLookup(stage string) func(file string, line int) (path string, at int) {
 	return func(file string, line int) (path string, at int) {
-		if p.profile.Lines == nil {
-			return cmp.Or(p.profile.File, p.profile.Provenance.Path), 0
-		}
 		key := [2]string{stage, file}
 		if field, ok := p.fields[key]; ok {
-			return p.sourcePosition(field, max(line, 1))
+			return p.profile.Position(field, line)
 		}
 		lines := p.files[key]
 		switch {
 		case len(lines) == 0: // it is from the settings
-			return p.sourcePosition("spec."+stage+"Config", 1)
+			return p.profile.Position("spec."+stage+"Config", 1)
 		case line < 1 || line > len(lines):
-			return p.sourcePosition(lines[0].Field, 1)
+			return p.profile.Position(lines[0].Field, 1)
 		}
-		return p.sourcePosition(lines[line-1].Field, lines[line-1].Line)
+		return p.profile.Position(lines[line-1].Field, lines[line-1].Line)
 	}
-}
-
-// sourcePosition returns the position of the n-th line of a field, which can be in the base of an overlay.
-func (p positions) sourcePosition(field string, n int) (path string, at int) {
-	path = cmp.Or(p.profile.File, p.profile.Provenance.Path)
-	if p.profile.FileOf != nil {
-		path = cmp.Or(p.profile.FileOf(field), path)
-	}
-	return path, p.profile.Lines(field) + n - 1
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

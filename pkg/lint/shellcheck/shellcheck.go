@@ -3,7 +3,8 @@
 // a shell, the scripts on standard input or through pipes, and a minimal environment. The
 // controller does not use this package.
 //
-// Start with Checker.
+// Start with Checker. A finding here has the line of the script; lint.Text.Finding converts it to
+// the line of the profile.
 package shellcheck
 
 import (

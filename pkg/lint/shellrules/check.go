@@ -68,7 +68,9 @@ func CheckWithoutProfile(ctx context.Context, t lint.Text) []lint.Finding {
 	return out
 }
 
-// scriptRules check a parsed script.
+// scriptRules check a parsed script: its commands, the variables with credentials, and its
+// requests (script.go). The name and text of each rule are in package lint (rules.go), and
+// testdata/samples.txt has the scripts that it finds and does not find.
 var scriptRules = []func(*script) []found{
 	disabledCertificateChecks, unsignedPackages, executedDownload, uncheckedDownload, unpinnedDownload,
 	credentialArgument, printedCredentials, missingStrictMode, unsafeEval, findWorldWritable, sudoScript, findAuthorizedKeysWrites, scriptCredentials,

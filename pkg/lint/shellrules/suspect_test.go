@@ -13,7 +13,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lint/shellrules"
 )
 
-// sample is a text in testdata/RULE/bad*.EXT or good*.EXT. The rule must find exactly the lines
+// sample is a text of testdata/samples.txt. The rule must find exactly the lines
 // that end in "# finding"; a good sample has none. In formats without comments at the end of a
 // line, the mark is on the line before.
 type sample struct {

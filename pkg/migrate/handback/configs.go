@@ -211,7 +211,7 @@ func (h *Cluster) restoreInput(ctx context.Context, md *cluster.MachineDeploymen
 		return render.Input{}, err
 	}
 	records := desired.Records{Worker: h.Worker, Profiles: desired.Profiles{
-		Cached: h.Management, Live: h.Management, Namespace: h.Namespace, Namespaces: []string{desired.AllNamespaces}, Digests: &desired.DigestCache{},
+		Cached: h.Management, Live: h.Management, Namespace: h.Namespace, Namespaces: []string{desired.AllNamespaces}, Digests: &desired.SpecDigestCache{},
 	}}
 	in, err := records.RestoreInput(ctx, md, rec, values)
 	if readErr := (*fault.ReadError)(nil); errors.As(err, &readErr) && !apierrors.IsNotFound(err) {

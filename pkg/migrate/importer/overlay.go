@@ -35,7 +35,7 @@ func (a *importPlan) expressAsOverlay(c *candidate) (text []byte, base profile.D
 		if err != nil || len(in.Overlays) != 1 {
 			continue // an overlay cannot express it, only a copy
 		}
-		came, err := overlay.Resolve(in.Overlays[0], b)
+		came, err := overlay.Apply(in.Overlays[0], b)
 		if err == nil && orderInsensitiveDigest(came.Spec) == orderInsensitiveDigest(c.doc.Spec) {
 			text, base, ok = written, b, true
 		}

@@ -256,7 +256,7 @@ func (x *Indexer) documentAtPath(ctx context.Context, snap *source.Snapshot, v V
 		}
 		docs = nil
 		for _, o := range in.Overlays {
-			if d, err := overlay.Resolve(o, base); err == nil && o.Name == v.Name {
+			if d, err := overlay.Apply(o, base); err == nil && o.Name == v.Name {
 				docs = append(docs, d)
 			}
 		}

@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/profile/overlay"
 	"github.com/osm-gitops/osm-gitops/pkg/profile/strictyaml"
-	"github.com/osm-gitops/osm-gitops/pkg/profile/version"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -211,120 +208,6 @@ func (v *Version) same(w Version) bool {
 	return v.Digest == w.Digest && v.blob == w.blob && v.fileForMessage() == w.fileForMessage()
 }
 
-// findBase finds the version that the overlay in a file starts from. For file "" there is no
-// check of who can change the base.
-func (l *overlayResolver) findBase(ctx context.Context, file string, from api.ProfileOverlayBase) (Version, error) {
-	var found []Version
-	if !from.Builtin {
-		for _, v := range l.walk.findVersions(from, l.stage.dirty) {
-			found = append(found, *l.walk.withCurrentPath(&v))
-		}
-	}
-	v, ok, err := l.x.builtinVersion(ctx, from)
-	if err != nil {
-		return Version{}, err
-	}
-	if ok {
-		found = append(found, v)
-	}
-	// Profiles of the repository come before built-in ones.
-	if from.Digest == "" && len(found) > 0 {
-		return found[0], l.checkBaseSigners(file, from, found[0])
-	}
-	var others []string
-	for _, v := range found {
-		digest, err := l.digestOnceCommitted(ctx, v)
-		if err != nil {
-			return Version{}, err
-		}
-		if digest == from.Digest {
-			return v, nil
-		}
-		others = append(others, fmt.Sprintf("%s (%s)", v.fileForMessage(), digest))
-	}
-	if len(others) > 0 {
-		return Version{}, &overlay.MissingBaseError{Base: from, Instead: fmt.Sprintf("profile %q %s differs from spec.from.digest: found %s: set the digest of the intended one", from.Profile, from.Version, strings.Join(others, ", "))}
-	}
-	missing := &overlay.MissingBaseError{Base: from}
-	for _, k := range l.walk.order[from.Profile] {
-		if from.Builtin {
-			break
-		}
-		missing.Available = append(missing.Available, version.TrimDirtySuffix(k.version))
-	}
-	builtins, err := l.x.BuiltinVersions(ctx, from.Profile)
-	if err != nil {
-		return Version{}, err
-	}
-	missing.Available = version.SortDescending(append(missing.Available, builtins...))
-	missing.Available = missing.Available[:min(len(missing.Available), version.MaxProposed)]
-	missing.Rejected = l.walk.rejectedFileWith(key{from.Profile, from.Version})
-	return Version{}, missing
-}
-
-// digestOnceCommitted is the digest that a version has or, for an edited file, will have
-// after the commit.
-func (l *overlayResolver) digestOnceCommitted(ctx context.Context, v Version) (string, error) {
-	if !v.dirty {
-		return v.Digest, nil
-	}
-	doc, err := l.x.documentAtPath(ctx, l.snap, v, v.fileForMessage())
-	if err != nil {
-		return "", err
-	}
-	spec := *doc.Spec.DeepCopy()
-	spec.Version = version.TrimDirtySuffix(spec.Version)
-	return profile.Digest(spec), nil
-}
-
-// checkBaseSigners rejects a base that other signers can change than the overlay, unless a file that
-// they cannot change has the same content.
-func (l *overlayResolver) checkBaseSigners(file string, from api.ProfileOverlayBase, v Version) error {
-	if l.x.CheckBase == nil || file == "" || v.Builtin {
-		return nil
-	}
-	err := l.x.CheckBase(file, v.Path)
-	allowed := func(path string) bool { return l.x.CheckBase(file, path) == nil }
-	if err == nil || slices.ContainsFunc(l.walk.filesWith(v), allowed) {
-		return nil
-	}
-	remedy := fmt.Sprintf("move %s to a path with the same signers, or set digest: %s under spec.from to use exactly this content", v.Path, v.Digest)
-	if _, ok := l.x.builtins[key{from.Profile, from.Version}]; ok {
-		remedy = fmt.Sprintf("set builtin: true under spec.from of %s to use the built-in profile, or %s", file, remedy)
-	}
-	return &overlay.MissingBaseError{Base: from, Instead: fmt.Sprintf("the base, profile %q %s, is in %s, which has other signers than %s: %v: %s", from.Profile, from.Version, v.fileForMessage(), file, err, remedy)}
-}
-
-// findVersions finds a version in the tree, then in the history. If files have uncommitted
-// edits, these come first: their author is testing them.
-func (walk *historyWalk) findVersions(from api.ProfileOverlayBase, dirty bool) []Version {
-	var out []Version
-	if dirty {
-		for _, o := range walk.profilesNamed(from.Profile) {
-			v, ok := walk.accepted[key{o.id.name, o.id.version}]
-			if ok && v.dirty && !o.broken && version.TrimDirtySuffix(v.Version) == from.Version {
-				out = append(out, v)
-			}
-		}
-	}
-	if v, ok := walk.accepted[key{from.Profile, from.Version}]; ok {
-		out = append(out, v)
-	}
-	return out
-}
-
-// rejectedFileWith returns the rejected file in the tree that has a version.
-func (walk *historyWalk) rejectedFileWith(k key) string {
-	for _, path := range slices.Sorted(maps.Keys(walk.tree)) {
-		n := walk.tree[path]
-		if slices.Contains(n.reading.broken, k) || slices.ContainsFunc(n.reading.docs, func(id identity) bool { return id.name == k.name && id.version == k.version }) ||
-			slices.ContainsFunc(n.reading.overlays, func(o profile.Overlay) bool { return keyOf(o) == k }) {
-			return path
-		}
-	}
-	return ""
-}
-
 // storeResult stores the new result of an overlay in a copy of its file's tree entry, which other
 // states share. A valid result is accepted; for an invalid one, the last valid one is kept in
 // before and the first problem in broken. It adds the name to touched if the result is new.
@@ -379,7 +262,7 @@ func (x *Indexer) resolveLayer(ctx context.Context, snap *source.Snapshot, l lay
 	if err != nil {
 		return resolution{}, err
 	}
-	doc, err := overlay.Resolve(l.overlay, base)
+	doc, err := overlay.Apply(l.overlay, base)
 	r := resolution{problems: strictyaml.Problems(err)}
 	if err == nil && x.Check != nil {
 		r.problems = problemsFromCheck(x.Check(doc))
@@ -395,46 +278,4 @@ func (x *Indexer) resolveLayer(ctx context.Context, snap *source.Snapshot, l lay
 	}
 	x.resolved[id] = r
 	return r, nil
-}
-
-// readBuiltinProfiles returns the built-in profiles, read once.
-func (x *Indexer) readBuiltinProfiles(ctx context.Context) (map[key]profile.Document, error) {
-	if x.builtins != nil || x.Builtin == nil {
-		return x.builtins, nil
-	}
-	snap, err := x.Builtin.Read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	docs := map[key]profile.Document{}
-	for _, f := range snap.Files {
-		in, err := profile.Decode("builtin:"+f.Path, f.Data)
-		if err != nil {
-			return nil, err
-		}
-		for _, d := range in {
-			docs[key{d.Name, d.Spec.Version}] = d
-		}
-	}
-	x.builtins = docs
-	return docs, nil
-}
-
-// BuiltinVersions returns the built-in versions of a profile.
-func (x *Indexer) BuiltinVersions(ctx context.Context, name string) ([]string, error) {
-	docs, err := x.readBuiltinProfiles(ctx)
-	var out []string
-	for k := range docs {
-		if k.name == name {
-			out = append(out, k.version)
-		}
-	}
-	return out, err
-}
-
-// builtinVersion finds a version among the built-in profiles.
-func (x *Indexer) builtinVersion(ctx context.Context, from api.ProfileOverlayBase) (Version, bool, error) {
-	docs, err := x.readBuiltinProfiles(ctx)
-	d, ok := docs[key{from.Profile, from.Version}]
-	return Version{Name: d.Name, Version: d.Spec.Version, Digest: d.Digest, Path: strings.TrimPrefix(d.Path, "builtin:"), Builtin: true}, ok, err
 }

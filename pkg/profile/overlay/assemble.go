@@ -104,7 +104,7 @@ func (a *assembly) resolve(ctx context.Context, o profile.Overlay, depth int) (p
 			return profile.Document{}, false, fmt.Errorf("finding the base of %s: %w", o.Path, err)
 		}
 	}
-	d, err := Resolve(o, base)
+	d, err := Apply(o, base)
 	if err != nil {
 		a.failed[o.ID()] = true
 		a.wrong = append(a.wrong, strictyaml.Problems(err)...)

@@ -10,7 +10,7 @@ import (
 
 // Any overlay results in a valid profile, all of whose texts have a line, or it is
 // rejected with a short error. security.md 11
-func FuzzResolve(f *testing.F) {
+func FuzzApply(f *testing.F) {
 	for _, spec := range []string{
 		"", "  bootstrapConfig: {files: {replace: [{path: /opt/first, permissions: 600}], remove: [/opt/second]}}\n",
 		"  bootstrapConfig: {modules: {append: {runcmd: [a, b]}, remove: [bootcmd]}, templates: {remove: [hello, bye]}}\n",
@@ -26,7 +26,7 @@ func FuzzResolve(f *testing.F) {
 			return // FuzzDecode's
 		}
 		for _, o := range in.Overlays {
-			doc, err := Resolve(o, base)
+			doc, err := Apply(o, base)
 			if err != nil {
 				if n := len(err.Error()); n > 64<<10 || len(strictyaml.Problems(err)) == 0 {
 					t.Errorf("the error has %d bytes and %d problems", n, len(strictyaml.Problems(err)))

@@ -34,10 +34,10 @@ type Result struct {
 func Compare(o profile.Overlay, was, now profile.Document) (Result, error) {
 	var out Result
 	var err error
-	if out.Was, err = overlay.Resolve(o, was); err != nil {
+	if out.Was, err = overlay.Apply(o, was); err != nil {
 		return out, err
 	}
-	made, err := overlay.Resolve(o, now)
+	made, err := overlay.Apply(o, now)
 	out.Conflicts = strictyaml.Problems(err)
 	if err == nil {
 		out.Now = made
@@ -65,11 +65,8 @@ func (c *conflictFinder) recordConflict(what, field, was, now string, t threeWay
 		return
 	}
 	place := func(d *profile.Document, field string) string {
-		file := d.FileOf(field)
-		if file == "" {
-			file = d.Path
-		}
-		return fmt.Sprintf("%s:%d", file, d.Line(field))
+		file, line := d.Position(field, 1)
+		return fmt.Sprintf("%s:%d", file, line)
 	}
 	c.found = append(c.found, &strictyaml.Problem{
 		Path: c.overlay.Path, Line: c.overlay.Line(field), Field: field,
@@ -107,7 +104,7 @@ func (c *conflictFinder) findStageConflicts(field string, o *api.StagePatches, w
 		named := func(r osm.ContainerRuntimeSpec) bool { return r.Name == rt.Name }
 		j, k := slices.IndexFunc(was.SupportedContainerRuntimes, named), slices.IndexFunc(now.SupportedContainerRuntimes, named)
 		if j < 0 || k < 0 {
-			continue // already reported by Resolve
+			continue // already reported by Apply
 		}
 		list := field + ".supportedContainerRuntimes"
 		s := fieldPaths{strictyaml.Element(list, i), strictyaml.Element(list, j), strictyaml.Element(list, k)}
@@ -160,7 +157,7 @@ func (c *conflictFinder) findTemplateConflicts(s fieldPaths, o *api.TemplatePatc
 }
 
 // findUnitConflicts compares each part of a unit that the overlay replaces with that part in both
-// versions of the base. Resolve has reported a unit that the base lacks.
+// versions of the base. Apply has reported a unit that the base lacks.
 func (c *conflictFinder) findUnitConflicts(field string, o *api.UnitPatches, was, now []osm.Unit) {
 	if o == nil {
 		return

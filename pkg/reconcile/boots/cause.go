@@ -195,15 +195,11 @@ func (s *rendering) find(entry *api.MachineBoot) (file string, line int32, near 
 				return "", 0, false
 			}
 			at := f.LineOrigins[n-1]
-			begins := s.doc.Line(at.Field)
-			if begins == 0 {
+			file, line := s.doc.Position(at.Field, at.Line)
+			if line == 0 {
 				return "", 0, false
 			}
-			file := s.doc.Path
-			if other := s.doc.FileOf(at.Field); other != "" {
-				file = other
-			}
-			return file, int32(begins + at.Line - 1), near //nolint:gosec // a file has at most a megabyte
+			return file, int32(line), near //nolint:gosec // a file has at most a megabyte
 		}
 	}
 	return "", 0, false

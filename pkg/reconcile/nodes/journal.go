@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +13,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/drift"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/nodecache"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
@@ -41,7 +41,7 @@ func (r *Reconciler) missingAuditEntries(np *api.NodeProvenance) []auditlog.Even
 		if np.Status.Reported != nil {
 			report = *np.Status.Reported
 		}
-		f := nodeEvent(np, auditlog.NodeDisputed, fmt.Sprintf("/%s/%s/%s/%s", formatTime(agreed.LastTransitionTime.Time), agreed.Reason, report.Config, report.Commit))
+		f := nodeEvent(np, auditlog.NodeDisputed, fmt.Sprintf("/%s/%s/%s/%s", lineage.FormatTime(agreed.LastTransitionTime.Time), agreed.Reason, report.Config, report.Commit))
 		if f.ID() != has.Disputed {
 			out = append(out, f)
 		}
@@ -71,7 +71,7 @@ func matchEvent(np *api.NodeProvenance, after bool) (auditlog.Event, bool) {
 	case api.MatchStateNotSupported:
 		return auditlog.Event{}, false
 	}
-	return nodeEvent(np, kind, fmt.Sprintf("/%s/%s", formatTime(m.Since.Time), m.State)), kind == auditlog.NodeDiffers || after
+	return nodeEvent(np, kind, fmt.Sprintf("/%s/%s", lineage.FormatTime(m.Since.Time), m.State)), kind == auditlog.NodeDiffers || after
 }
 
 // nodeEvent returns an entry about a node without details.
@@ -127,7 +127,7 @@ func addDetails(f *auditlog.Event, np, now *api.NodeProvenance) {
 	switch f.Kind {
 	case auditlog.NodeDisputed:
 		agreed := conditionWithMessage(api.AgreedCondition, np, now)
-		f.Since, f.Reason, f.Message = formatTime(agreed.LastTransitionTime.Time), agreed.Reason, redact.RemoveControlChars(agreed.Message)
+		f.Since, f.Reason, f.Message = lineage.FormatTime(agreed.LastTransitionTime.Time), agreed.Reason, redact.RemoveControlChars(agreed.Message)
 		f.Reported = auditReport(now.Status.Reported)
 	case auditlog.NodeDiffers, auditlog.NodeMatches:
 		m := now.Status.Match
@@ -135,14 +135,14 @@ func addDetails(f *auditlog.Event, np, now *api.NodeProvenance) {
 		if c == nil { // an earlier release, or a user, removed it
 			c = new(drift.Condition(m, nil))
 		}
-		f.Since, f.Reason, f.Message = formatTime(m.Since.Time), c.Reason, redact.RemoveControlChars(c.Message)
+		f.Since, f.Reason, f.Message = lineage.FormatTime(m.Since.Time), c.Reason, redact.RemoveControlChars(c.Message)
 		if m.State == api.MatchStateDiffers { // the condition names some
 			f.Message = drift.Describe(m, len(m.Differences))
 		}
 	case auditlog.NodeRemoved:
-		f.Since = formatTime(now.Status.Removed.Time)
+		f.Since = lineage.FormatTime(now.Status.Removed.Time)
 	default:
-		f.Since = formatTime(np.Spec.Node.Joined.Time)
+		f.Since = lineage.FormatTime(np.Spec.Node.Joined.Time)
 		f.Machine = &auditlog.Object{Kind: "Machine", Namespace: np.Spec.Machine.Namespace, Name: np.Spec.Machine.Name, UID: string(np.Spec.Machine.UID)}
 		f.Evidence, f.Message = string(np.Spec.Evidence), redact.RemoveControlChars(np.Spec.Explanation)
 		f.Reported = auditReport(np.Spec.Reported)
@@ -201,11 +201,9 @@ func (r *Reconciler) recordBeforeDeletion(ctx context.Context, np *api.NodeProve
 		return false, fmt.Errorf("encoding NodeProvenance %s: %w", np.Name, err)
 	}
 	f := nodeEvent(&live, auditlog.ProvenanceDropped, "")
-	f.Since, f.Record = formatTime(live.Status.Removed.Time), record
+	f.Since, f.Record = lineage.FormatTime(live.Status.Removed.Time), record
 	if err := r.AuditLog.Append(f); err != nil {
 		return false, fmt.Errorf("%w: %w", errAuditPending, err)
 	}
 	return true, nil
 }
-
-func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }

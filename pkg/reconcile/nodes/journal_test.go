@@ -85,7 +85,7 @@ func TestAuditLog(t *testing.T) {
 	}
 	want := auditlog.Event{
 		Kind: auditlog.NodeJoined, Object: auditlog.Object{Kind: "Node", Name: honest.Name, UID: string(honest.UID)}, Key: string(np.UID),
-		Since: formatTime(honest.CreationTimestamp.Time), Message: np.Spec.Explanation,
+		Since: lineage.FormatTime(honest.CreationTimestamp.Time), Message: np.Spec.Explanation,
 		Pool:     &auditlog.Object{Kind: "MachineDeployment", Namespace: f.ns, Name: "workers", UID: string(pool.UID)},
 		Machine:  &auditlog.Object{Kind: "Machine", Namespace: f.ns, Name: np.Spec.Machine.Name, UID: string(np.Spec.Machine.UID)},
 		Evidence: "Reported", Reported: &auditlog.Report{Config: says(rec)[api.LabelConfig], Commit: rec.Commit},

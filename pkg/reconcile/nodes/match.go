@@ -164,7 +164,7 @@ func (r *Reconciler) filterReport(ctx context.Context, np *api.NodeProvenance, s
 			case m.Config == "":
 				report = report.OfOtherConfiguration()
 			default:
-				if report, err = r.withoutFirstStage(ctx, np, seen, report.Of(m)); err != nil {
+				if report, err = r.withoutFirstStage(ctx, np, seen, report.RestrictedTo(m)); err != nil {
 					return err
 				}
 			}

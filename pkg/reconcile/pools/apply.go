@@ -44,7 +44,7 @@ func (w writer) apply(ctx context.Context, seen *observed, planned plan, done *a
 	// The key comes before the documents: digests with a key that was not stored would match
 	// nothing in the next run.
 	if planned.storeKey {
-		if err := w.key.storeInSecret(ctx, w.management, w.namespace, seen.key); err != nil {
+		if err := w.key.StoreInSecret(ctx, w.management, w.namespace, seen.key); err != nil {
 			return err
 		}
 	}

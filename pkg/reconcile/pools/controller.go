@@ -30,6 +30,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/secretdigest"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -100,7 +101,7 @@ type Reconciler struct {
 
 	cache    poolCache                            // of pools
 	endpoint atomic.Pointer[clientcmdapi.Cluster] // of cluster-info
-	digests  desired.DigestCache                  // of profiles
+	digests  desired.SpecDigestCache              // of profiles
 	values   desired.Values                       // of cloudProviderSpecs
 	archived archive.State                        // of records
 
@@ -109,7 +110,7 @@ type Reconciler struct {
 	replacing sync.Mutex // held while a Secret is absent
 	reports   access.ReportRefusal
 
-	key digestKey // of credentials and tokens
+	key secretdigest.Key // of credentials and tokens
 }
 
 // Reconcile brings one pool's objects in line with its profile, its

@@ -15,18 +15,19 @@
 //   - observe.go reads, with objects.go, lastgood.go and collision.go (other pools whose names give
 //     the same object names); between two plans, nodetoken.go obtains the token with which a document
 //     is rendered;
-//   - plan.go compares, without a client or a clock, and builds the Secrets and their annotations;
-//     plan_lastgood.go plans for a generation that is only maintained, such as that of a suspended
-//     pool, takeover.go for Secrets of operating-system-manager, edge.go the script of edge pools;
-//     drift.go lists what a user changed;
+//   - plan.go compares, without a client or a clock; annotations.go builds the two Secrets, the
+//     configuration and their annotations; plan_lastgood.go plans for a generation that is only
+//     maintained, such as that of a suspended pool, takeover.go for Secrets of
+//     operating-system-manager, edge.go the script of edge pools; drift.go lists what a user changed;
 //   - apply.go writes, through write.go;
 //   - events.go reports: events, metrics, the audit log, and the time of the next run.
 //
-// release.go removes what a former pool has. setup.go has the watches, affected.go maps a change of
-// another object to pools, and own.go ignores the events of a run's own writes. poolcache.go has
+// release.go removes what a former pool has. watches.go has the watches, and maps a change of
+// another object to pools; own.go ignores the events of a run's own writes. poolcache.go has
 // state between runs; objects.go also has what the cache has of Secrets.
 //
 // Each subpackage has its own part: desired resolves what a pool requests, token finds
 // and requests its tokens, access lets a token read its pool's Secrets, archive stores
-// records of replaced configurations, and fault says what an error means for the next run.
+// records of replaced configurations, secretdigest digests credentials with a key, and fault says
+// what an error means for the next run.
 package pools

@@ -8,6 +8,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/secretdigest"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -41,10 +42,8 @@ func (e planner) planEdge(seen *observed, pool render.Pool) edgePlan {
 	input.Cluster.APIServerToken = ""
 	withoutToken := []byte(input.EdgeScript())
 	annotations := func(nodeToken token.Node) map[string]string {
-		out := map[string]string{
-			api.AnnotationPool: poolKey(seen.md), api.AnnotationPoolUID: string(seen.md.UID),
-			api.AnnotationTokensDigest: keyedDigest(seen.key, nodeToken.DigestInput(), withoutToken),
-		}
+		out := poolAnnotations(seen.md)
+		out[api.AnnotationTokensDigest] = secretdigest.Of(seen.key, nodeToken.DigestInput(), withoutToken)
 		nodeToken.SetExpiryAnnotations(out)
 		return out
 	}

@@ -590,3 +590,30 @@ func auditConfiguration(rec render.Record, uid string) *auditlog.Configuration {
 		Repository: rec.Repository, Path: rec.Path, Commit: rec.Commit, Change: rec.Change, SelectedBy: rec.SelectedBy, Engine: rec.Engine,
 	}
 }
+
+// reportSuspendedOrResumed emits an event when a pool is suspended, and one when it is resumed, each once while this
+// process runs.
+func (r reporter) reportSuspendedOrResumed(seen *observed) {
+	md := seen.md
+	suspended, err := isSuspended(md)
+	if err != nil {
+		return // that is reported already
+	}
+	if !suspended {
+		if r.cache.get(md).suspended {
+			r.cache.update(md, func(cached *cachedPool) { cached.suspended = false })
+			r.event(md, corev1.EventTypeNormal, api.EventConfigResumed, "the pool follows its profile again")
+		}
+		return
+	}
+	if seen.objects.osc == nil {
+		return // the creation of the OperatingSystemConfig starts another run
+	}
+	if r.cache.get(md).suspended {
+		return
+	}
+	r.cache.update(md, func(cached *cachedPool) { cached.suspended, cached.reported = true, "" }) // a failure is reported again after it resumes
+	rec := recordOf(seen.objects.osc)
+	r.event(md, corev1.EventTypeNormal, api.EventConfigSuspended,
+		fmt.Sprintf("the configuration is frozen at profile %q %s%s; tokens, the CA and the revision are still updated. To resume, remove annotation %s", rec.Profile, rec.Version, formatAtCommit(rec.Commit), api.AnnotationSuspend))
+}

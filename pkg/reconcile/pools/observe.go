@@ -126,7 +126,7 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 	if seen.unused, err = r.reader().objectsToYield(ctx, seen); err != nil {
 		return seen, err
 	}
-	if seen.key, seen.keyStored, err = r.key.readOrGenerate(ctx, r.Management.Live, r.Namespace, r.Random); err != nil {
+	if seen.key, seen.keyStored, err = r.key.ReadOrGenerate(ctx, r.Management.Live, r.Namespace, r.Random); err != nil {
 		return seen, err
 	}
 	var missing error // about the input of new content; the existing generation is maintained without it

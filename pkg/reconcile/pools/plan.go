@@ -1,16 +1,11 @@
 package pools
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,9 +16,9 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
-	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/secretdigest"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -245,21 +240,20 @@ func (e planner) planGeneration(seen *observed, target plannedGeneration) (plan,
 		if seen.cutOff { // no machine had the present configuration
 			planned.osc.Annotations[api.AnnotationReplaces] = have.osc.Annotations[api.AnnotationReplaces]
 		}
+		if err := checkConfigSize(planned.osc, out.Record); err != nil {
+			return plan{}, err
+		}
 		planned.serving = out.Record
 		// An edited record proves nothing, so it is neither archived nor reported as replaced.
 		if have.osc != nil && mismatchedAnnotation(have.osc, rec) == "" && !seen.unserved {
 			planned.replaced = rec
 		}
 	}
-	if err := checkObjectSizes(out, planned.osc); err != nil {
-		return plan{}, err
-	}
 	if newProvisioning {
 		planned.provisioning.write = userDataSecret(namesOf(seen.md).Provisioning, have.provisioning, out.Provisioning, want)
 	}
 	if newBootstrap {
-		planned.bootstrap.write = userDataSecret(namesOf(seen.md).Bootstrap, have.bootstrap, out.Bootstrap, want)
-		planned.bootstrap.write.Annotations[api.AnnotationUserDataBytes] = strconv.Itoa(target.in.Pool.UserDataSize(out.Bootstrap))
+		planned.bootstrap.write = bootstrapSecret(have.bootstrap, target.in.Pool, namesOf(seen.md).Bootstrap, out.Bootstrap, want)
 	}
 	return planned, nil
 }
@@ -271,9 +265,9 @@ func planTokenAndKubeconfig(seen *observed) plan {
 	data := map[string][]byte{api.KubeconfigKey: []byte(seen.kubeconfig)}
 	have, digest := seen.objects.kubeconfig, lineage.DataDigest([]byte(seen.kubeconfig))
 	if have == nil || len(have.Data) != 1 || digestIn(have, api.KubeconfigKey) != digest || lineage.PoolOf(have) != poolKey(seen.md) {
-		planned.kubeconfig = nextSecret(namesOf(seen.md).Kubeconfig, have, map[string]string{
-			api.AnnotationPool: poolKey(seen.md), api.AnnotationPoolUID: string(seen.md.UID), api.AnnotationDataDigest: digest,
-		}, data)
+		annotations := poolAnnotations(seen.md)
+		annotations[api.AnnotationDataDigest] = digest
+		planned.kubeconfig = nextSecret(namesOf(seen.md).Kubeconfig, have, annotations, data)
 	}
 	return planned
 }
@@ -313,55 +307,14 @@ func digestGeneration(seen *observed, input render.Input, revision string) (plan
 	}
 	digested.hidden = hidden
 	ca := input.Settings.KubernetesCACert + string(seen.endpoint.CertificateAuthorityData)
-	digested.credentialsDigest = keyedDigest(seen.key, hidden, []byte(input.Cluster.Server), []byte(ca))
+	digested.credentialsDigest = secretdigest.Of(seen.key, hidden, []byte(input.Cluster.Server), []byte(ca))
 	digested.tokensDigest = digested.digestWith(seen.key, digested.nodeToken)
 	return digested, nil
 }
 
-// userDataAnnotations are those of the user-data Secrets, the document's digest aside.
-func (g plannedGeneration) userDataAnnotations(md *cluster.MachineDeployment) map[string]string {
-	from := g.in.Profile.Provenance
-	out := map[string]string{
-		api.AnnotationRevisionFor:       g.revision,
-		api.AnnotationMDAnnotationsHash: takeover.AnnotationsHash(md.Annotations),
-		api.AnnotationOSPVersion:        from.Version,
-		api.AnnotationPool:              poolKey(md),
-		api.AnnotationPoolUID:           string(md.UID),
-		api.AnnotationProfile:           from.Profile,
-		api.AnnotationVersion:           from.Version,
-		api.AnnotationInputDigest:       g.input,
-		api.AnnotationCredentialsDigest: g.credentialsDigest,
-		api.AnnotationTokensDigest:      g.tokensDigest,
-	}
-	for k, v := range map[string]string{
-		api.AnnotationRepository: from.Repository, api.AnnotationPath: from.Path,
-		api.AnnotationCommit: from.Commit, api.AnnotationChange: from.Change,
-		api.AnnotationSelectedBy: g.in.Profile.SelectedBy,
-	} {
-		if v != "" {
-			out[k] = v
-		}
-	}
-	g.nodeToken.SetExpiryAnnotations(out)
-	return out
-}
-
-// withCurrentToken is what the annotations of a document should be, given that the
-// token in it may stay.
-func (g plannedGeneration) withCurrentToken(seen *observed, have *corev1.Secret, want map[string]string) map[string]string {
-	t, ok := seen.currentNodeToken(have)
-	if !ok {
-		return want
-	}
-	out := maps.Clone(want)
-	out[api.AnnotationTokensDigest] = g.digestWith(seen.key, t)
-	t.SetExpiryAnnotations(out)
-	return out
-}
-
 // digestWith is the tokens digest of a document that carries a token.
 func (g plannedGeneration) digestWith(key []byte, t token.Node) string {
-	return keyedDigest(key, t.DigestInput(), []byte(g.in.Cluster.BootstrapKubeconfig))
+	return secretdigest.Of(key, t.DigestInput(), []byte(g.in.Cluster.BootstrapKubeconfig))
 }
 
 // isMissingOrOutdated reports whether a user-data Secret has to be written, given its annotations.
@@ -371,106 +324,21 @@ func isMissingOrOutdated(have *corev1.Secret, annotations map[string]string) boo
 		len(have.Data) != 1 || isEdited(have, api.UserDataKey)
 }
 
-// metadataPatch updates the revision if nothing more changed, and restores manually edited
-// annotations. The hash of the pool's annotations and the commit that selected the version are
-// written with the next content: machine-controller reads neither.
-func metadataPatch(have, want map[string]string) map[string]string {
-	patch := map[string]string{}
-	for k, v := range want {
-		if have[k] != v && k != api.AnnotationMDAnnotationsHash && k != api.AnnotationSelectedBy {
-			patch[k] = v
-		}
-	}
-	if len(patch) == 0 {
-		return nil
-	}
-	return patch
-}
+// maxConfigBytes leaves room in a request to etcd, 1.5 MiB by default:
+// https://etcd.io/docs/v3.6/dev-guide/limit/
+const maxConfigBytes = 1<<20 + 256<<10
 
-// Limits of the API server.
-const (
-	// maxDocumentBytes leaves space in a Secret, whose data can have 1 MiB:
-	// https://github.com/kubernetes/api/blob/v0.36.0/core/v1/types.go (MaxSecretSize)
-	maxDocumentBytes = 1<<20 - 16<<10
-	// maxConfigBytes leaves room in a request to etcd, 1.5 MiB by default:
-	// https://etcd.io/docs/v3.6/dev-guide/limit/
-	maxConfigBytes = 1<<20 + 256<<10
-)
-
-// checkObjectSizes rejects documents and configurations that are larger than the API server can
-// store, before anything is deleted for them.
-func checkObjectSizes(out *render.Output, osc *osm.OperatingSystemConfig) error {
-	for _, object := range []struct {
-		stage string
-		bytes int
-	}{{stageBootstrap, len(out.Bootstrap)}, {stageProvision, len(out.Provisioning)}} {
-		if object.bytes > maxDocumentBytes {
-			return fault.Reject("profile %q %s: the %s document has %d bytes, and a Secret holds %d: make its files smaller, or let the node fetch them", out.Record.Profile, out.Record.Version, object.stage, object.bytes, maxDocumentBytes)
-		}
-	}
-	if osc == nil {
-		return nil
-	}
+// checkConfigSize rejects a configuration that is larger than the API server can store, before the
+// existing one is deleted for it. Rendering has checked the documents.
+func checkConfigSize(osc *osm.OperatingSystemConfig, rec render.Record) error {
 	encoded, err := json.Marshal(osc)
 	if err != nil {
 		return fmt.Errorf("encoding OperatingSystemConfig %s: %w", osc.Name, err)
 	}
 	if size := len(encoded) + len("\n"); size > maxConfigBytes {
-		return fault.Reject("profile %q %s: the OperatingSystemConfig has %d bytes, and the API server holds %d: make the files of both stages smaller, or let the node fetch them", out.Record.Profile, out.Record.Version, size, maxConfigBytes)
+		return fault.Reject("profile %q %s: the OperatingSystemConfig has %d bytes, and the API server holds %d: make the files of both stages smaller, or let the node fetch them", rec.Profile, rec.Version, size, maxConfigBytes)
 	}
 	return nil
-}
-
-// configAnnotations are those of the configuration, its record aside.
-func configAnnotations(ofSecrets map[string]string) map[string]string {
-	out := maps.Clone(ofSecrets)
-	delete(out, api.AnnotationCredentialsDigest)
-	delete(out, api.AnnotationTokensDigest)
-	delete(out, api.AnnotationCredentialsExpireAt)
-	delete(out, api.AnnotationCredentialsRenewAt)
-	out[api.AnnotationOSPVersion] = api.OSPVersionPrefix + out[api.AnnotationOSPVersion]
-	return out
-}
-
-func newConfig(md *cluster.MachineDeployment, namespace string, out *render.Output, annotations map[string]string, record []byte) *osm.OperatingSystemConfig {
-	annotations = configAnnotations(annotations)
-	annotations[api.AnnotationRecord] = string(record)
-	return &osm.OperatingSystemConfig{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: namesOf(md).Config, Namespace: namespace,
-			Labels:      map[string]string{api.LabelManagedBy: api.FieldManager},
-			Annotations: annotations,
-		},
-		Spec: out.OSC,
-	}
-}
-
-func userDataSecret(name string, have *corev1.Secret, document []byte, annotations map[string]string) *corev1.Secret {
-	annotations = maps.Clone(annotations)
-	annotations[api.AnnotationDataDigest] = lineage.DataDigest(document)
-	return nextSecret(name, have, annotations, map[string][]byte{api.UserDataKey: document})
-}
-
-// nextSecret returns a new Secret, or the next state of the existing one: metadata that other clients
-// wrote is preserved, ours is replaced.
-func nextSecret(name string, have *corev1.Secret, annotations map[string]string, data map[string][]byte) *corev1.Secret {
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Namespace: api.NamespaceCloudInitSettings,
-			Labels: map[string]string{}, Annotations: map[string]string{},
-		},
-		Type: corev1.SecretTypeOpaque,
-		Data: data,
-	}
-	if have != nil {
-		secret.ResourceVersion, secret.UID, secret.Type, secret.Finalizers = have.ResourceVersion, have.UID, have.Type, have.Finalizers
-		maps.Copy(secret.Labels, have.Labels)
-		maps.Copy(secret.Annotations, have.Annotations)
-		maps.DeleteFunc(secret.Annotations, func(k, _ string) bool { return strings.HasPrefix(k, api.GroupVersion.Group+"/") })
-	}
-	secret.Labels[api.LabelManagedBy] = api.FieldManager
-	maps.Copy(secret.Annotations, annotations)
-	return secret
 }
 
 // newSettings returns the ConfigMap with the settings of a generation, without credentials. Their
@@ -484,16 +352,6 @@ func newSettings(namespace string, in render.Input) *corev1.ConfigMap {
 		Immutable: new(true),
 		Data:      map[string]string{lineage.SettingsKey: string(in.RedactedSettingsJSON())},
 	}
-}
-
-// keyedDigest digests secrets so that an attacker without the key cannot test guesses.
-func keyedDigest(key []byte, parts ...[]byte) string {
-	mac := hmac.New(sha256.New, key)
-	for _, p := range parts {
-		fmt.Fprintf(mac, "%d:", len(p))
-		mac.Write(p)
-	}
-	return "v1:hmac-sha256:" + hex.EncodeToString(mac.Sum(nil))
 }
 
 // versionError says that a pool cannot have what a version of its profile holds.
@@ -522,26 +380,4 @@ func rejectedVersion(rejection error) string {
 		return about.version
 	}
 	return ""
-}
-
-// rejectionAnnotations are the annotations by which the configuration of a pool says that a newer
-// one is rejected; none if that is not so.
-func rejectionAnnotations(seen *observed, planned plan) map[string]string {
-	if planned.rejection == nil {
-		return nil
-	}
-	out := map[string]string{api.AnnotationRefused: rejectedMessage(planned), api.AnnotationRefusedSince: lineage.FormatTime(seen.now)}
-	version := rejectedVersion(planned.rejection)
-	if version != "" {
-		out[api.AnnotationRefusedVersion] = version
-	}
-	if seen.objects.osc == nil {
-		return out
-	}
-	// The first time counts while the version is the same. A time in the future cannot be right.
-	have := seen.objects.osc.Annotations
-	if since := lineage.AnnotatedTime(have, api.AnnotationRefusedSince); have[api.AnnotationRefusedVersion] == version && !since.IsZero() && !since.After(seen.now) {
-		out[api.AnnotationRefusedSince] = have[api.AnnotationRefusedSince]
-	}
-	return out
 }

@@ -3,7 +3,6 @@ package pools
 import (
 	"errors"
 	"fmt"
-	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -117,19 +116,13 @@ func planTokenReplacement(seen *observed, planned plan) plan {
 }
 
 // documentWithRenewedToken returns a document with another token, nil if the present one is not found in
-// it. It has no tokens digest, so that it is rendered as soon as that is possible.
+// it.
 func documentWithRenewedToken(seen *observed, live *corev1.Secret) *corev1.Secret {
 	document, found := token.ReplaceAccountTokens(live.Data[api.UserDataKey], access.Name(seen.md), seen.nodeToken.Value)
 	if !found {
 		return nil
 	}
-	annotations := maps.Clone(live.Annotations)
-	for _, key := range []string{api.AnnotationTokensDigest, api.AnnotationCredentialsExpireAt, api.AnnotationCredentialsRenewAt} {
-		delete(annotations, key)
-	}
-	seen.nodeToken.SetExpiryAnnotations(annotations)
-	annotations[api.AnnotationDataDigest] = lineage.DataDigest(document)
-	return nextSecret(live.Name, live, annotations, map[string][]byte{api.UserDataKey: document})
+	return userDataSecret(live.Name, live, document, annotationsWithRenewedToken(live.Annotations, seen.nodeToken))
 }
 
 // isSuspended reports whether a pool retains its configuration until its user resumes it.
@@ -156,51 +149,5 @@ func (e planner) planSuspended(seen *observed) (plan, error) {
 	return planned, nil
 }
 
-// planRevisionAnnotations lets documents with unchanged content follow the pool's revision.
-func planRevisionAnnotations(seen *observed, planned *plan) {
-	revision, have := revisionOf(seen), seen.objects
-	if have.osc != nil && have.osc.Annotations[api.AnnotationRevisionFor] != revision {
-		planned.oscMetadata = map[string]string{api.AnnotationRevisionFor: revision}
-	}
-	for _, document := range []struct {
-		have *corev1.Secret
-		into *secretPlan
-	}{{have.provisioning, &planned.provisioning}, {have.bootstrap, &planned.bootstrap}} {
-		switch {
-		case document.into.write != nil: // with another token
-			document.into.write.Annotations[api.AnnotationRevisionFor] = revision
-		case document.have != nil && document.have.Annotations[api.AnnotationRevisionFor] != revision:
-			document.into.patch = map[string]string{api.AnnotationRevisionFor: revision}
-		}
-	}
-}
-
 // revisionOf is the revision that machine-controller gave the pool's template.
 func revisionOf(seen *observed) string { return seen.md.Annotations[api.AnnotationMDRevision] }
-
-// reportSuspendedOrResumed emits an event when a pool is suspended, and one when it is resumed, each once while this
-// process runs.
-func (r reporter) reportSuspendedOrResumed(seen *observed) {
-	md := seen.md
-	suspended, err := isSuspended(md)
-	if err != nil {
-		return // that is reported already
-	}
-	if !suspended {
-		if r.cache.get(md).suspended {
-			r.cache.update(md, func(cached *cachedPool) { cached.suspended = false })
-			r.event(md, corev1.EventTypeNormal, api.EventConfigResumed, "the pool follows its profile again")
-		}
-		return
-	}
-	if seen.objects.osc == nil {
-		return // the creation of the OperatingSystemConfig starts another run
-	}
-	if r.cache.get(md).suspended {
-		return
-	}
-	r.cache.update(md, func(cached *cachedPool) { cached.suspended, cached.reported = true, "" }) // a failure is reported again after it resumes
-	rec := recordOf(seen.objects.osc)
-	r.event(md, corev1.EventTypeNormal, api.EventConfigSuspended,
-		fmt.Sprintf("the configuration is frozen at profile %q %s%s; tokens, the CA and the revision are still updated. To resume, remove annotation %s", rec.Profile, rec.Version, formatAtCommit(rec.Commit), api.AnnotationSuspend))
-}

@@ -23,6 +23,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/secretdigest"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -54,7 +55,7 @@ func newPool(t *testing.T) *observed {
 	return &observed{
 		md: md, now: plannedAt, bootstrapToken: bootstrap, nodeToken: token.Node{Value: "getter"},
 		endpoint: &clientcmdapi.Cluster{Server: values.Server},
-		key:      make([]byte, keySize),
+		key:      make([]byte, secretdigest.KeySize),
 		values:   values, kubeconfig: values.BootstrapKubeconfig,
 		desired: render.Input{
 			Profile: render.Profile{

@@ -1,7 +1,6 @@
 package pools
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -127,17 +126,12 @@ func TestUntilRenewal(t *testing.T) {
 	}
 }
 
-func TestFits(t *testing.T) {
-	out := &render.Output{Bootstrap: []byte("b"), Provisioning: bytes.Repeat([]byte("p"), 2<<20)}
-	if err := checkObjectSizes(out, nil); err == nil || !strings.Contains(err.Error(), "the provisioning document has 2097152 bytes") {
-		t.Errorf("got %v", err)
-	}
-	out.Provisioning = nil
+func TestConfigSize(t *testing.T) {
 	big := &osm.OperatingSystemConfig{Spec: osm.OperatingSystemConfigSpec{OSVersion: strings.Repeat("x", 2<<20)}}
-	if err := checkObjectSizes(out, big); err == nil || !strings.Contains(err.Error(), "the OperatingSystemConfig has") {
+	if err := checkConfigSize(big, render.Record{}); err == nil || !strings.Contains(err.Error(), "the OperatingSystemConfig has") {
 		t.Errorf("got %v", err)
 	}
-	if err := checkObjectSizes(out, &osm.OperatingSystemConfig{}); err != nil {
+	if err := checkConfigSize(&osm.OperatingSystemConfig{}, render.Record{}); err != nil {
 		t.Error(err)
 	}
 }

@@ -117,7 +117,7 @@ func postponeWhileBooting(seen *observed, planned plan) plan {
 		return planned
 	}
 	wait := planTokenAndKubeconfig(seen)
-	since := map[string]string{api.AnnotationWaitingSince: lineage.FormatTime(takeover.WaitingSince(seen.now, have.provisioning, have.bootstrap))}
+	since := waitAnnotations(seen)
 	for _, document := range []struct {
 		have          *corev1.Secret
 		replace, wait *secretPlan

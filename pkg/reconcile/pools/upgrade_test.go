@@ -15,6 +15,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/secretdigest"
 )
 
 // Documents of another release remain unchanged: the release is not part of any comparison.
@@ -50,7 +51,7 @@ func TestKeyLost(t *testing.T) {
 	f.reconcile()
 	config, document := f.config(), f.secret(namesOf(f.pool).Bootstrap)
 	f.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: api.KeySecretName}})
-	f.r.key = digestKey{} // a controller that is started again
+	f.r.key = secretdigest.Key{} // a controller that is started again
 	f.reconcile()
 	again := f.secret(document.Name)
 	if again.UID != document.UID || string(again.Data[api.UserDataKey]) != string(document.Data[api.UserDataKey]) || again.ResourceVersion == document.ResourceVersion {

@@ -25,6 +25,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/secretdigest"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 )
 
@@ -39,7 +40,7 @@ type writer struct {
 	records   desired.Records
 	engine    Renderer
 	report    reporter
-	key       *digestKey
+	key       *secretdigest.Key
 	replacing *sync.Mutex // held while a Secret is absent
 	reports   *access.ReportRefusal
 }
@@ -133,9 +134,7 @@ func (w writer) storeInputCredentials(ctx context.Context, seen *observed, plann
 	have := seen.objects.inputs
 	data := map[string][]byte{planned.key: planned.data}
 	if have == nil {
-		return w.writeSecret(ctx, nextSecret(namesOf(seen.md).Inputs, nil, map[string]string{
-			api.AnnotationPool: poolKey(seen.md), api.AnnotationPoolUID: string(seen.md.UID),
-		}, data))
+		return w.writeSecret(ctx, nextSecret(namesOf(seen.md).Inputs, nil, poolAnnotations(seen.md), data))
 	}
 	if digestIn(have, planned.key) == lineage.DataDigest(planned.data) {
 		return nil

@@ -126,7 +126,7 @@ func Parse(text []byte) (Manifest, error) {
 	}
 	first, rest, _ := strings.Cut(string(text), "\n")
 	config, ok := strings.CutPrefix(first, header)
-	if !ok || !isHex(config, 12) {
+	if !ok || !IsHex(config, 12) {
 		return Manifest{}, fmt.Errorf("line 1 of the manifest is not %q and 12 hex digits", header)
 	}
 	m := Manifest{Config: config}
@@ -157,7 +157,7 @@ func (m *Manifest) addLine(line string) error {
 		f := File{Path: fields[3], Digest: fields[0], Owner: fields[2]}
 		if f.Digest == "present" {
 			f.Digest = ""
-		} else if !isHex(f.Digest, 64) {
+		} else if !IsHex(f.Digest, 64) {
 			return fmt.Errorf("invalid digest %q: use 64 hex digits or present", f.Digest)
 		}
 		mode, err := strconv.ParseUint(fields[1], 8, 32)
@@ -220,7 +220,7 @@ func IsUnit(name string) bool {
 	})
 }
 
-// isHex reports whether s has n lower-case hex digits.
-func isHex(s string, n int) bool {
+// IsHex reports whether s has n lower-case hex digits.
+func IsHex(s string, n int) bool {
 	return len(s) == n && strings.Trim(s, "0123456789abcdef") == ""
 }

@@ -28,6 +28,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,6 +37,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/doctor"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/test/e2e"
 )
 
@@ -248,7 +250,11 @@ func (p *patient) successors() {
 	}
 	p.among(doctor.Problem, "predecessor", "Deployment kube-system/operating-system-manager is operating-system-manager (quay.io/kubermatic/operating-system-manager:v1.11.2)", "--pre")
 	p.patch(&appsv1.Deployment{}, e2e.Namespace, name, `{"spec":{"replicas":0}}`)
-	p.finds(doctor.Note, "lease", "Deployment kube-system/operating-system-manager of operating-system-manager (quay.io/kubermatic/operating-system-manager:v1.11.2) is scaled to 0")
+	for _, f := range p.among(doctor.Note, "lease", "Deployment kube-system/operating-system-manager of operating-system-manager (quay.io/kubermatic/operating-system-manager:v1.11.2) is scaled to 0") {
+		if strings.Contains(f.Found, "is scaled to 0") && !strings.HasPrefix(f.Remedy, "plain installations: leave it for the way back") {
+			p.T.Errorf("the remedy is %q", f.Remedy)
+		}
+	}
 	p.Must(p.Client.DeleteAllOf(p.T.Context(), &appsv1.Deployment{}, client.InNamespace(e2e.Namespace)))
 	p.Must(p.Client.Delete(p.T.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: e2e.Namespace, Name: name + "-webhook"}}))
 	p.healthy()
@@ -412,11 +418,11 @@ func (p *patient) brokenWebhooks() {
 		})
 		p.finds(c.level, "webhooks", c.says)
 	}
-	p.referenceLeft(mutating)
 	p.NoError(p.Client.Delete(p.T.Context(), mutating))
 	p.NoError(p.Client.Delete(p.T.Context(), validating))
 	p.NoError(p.Client.Delete(p.T.Context(), slice))
 	p.NoError(p.Client.Delete(p.T.Context(), service))
+	p.referenceLeft(mutating)
 }
 
 // bundle writes the CA of every webhook.
@@ -460,6 +466,9 @@ func (p *patient) referenceLeft(like *admissionregistrationv1.MutatingWebhookCon
 		if strings.Contains(f.Found, address) && !strings.HasPrefix(f.Remedy, "KKP: leave it") {
 			p.T.Errorf("it lets users delete what KKP applies again: %+v", f)
 		}
+		if strings.HasPrefix(f.Found, "no webhook of osm-gitops found") {
+			p.T.Errorf("it lets users of KKP, whose webhooks our image answers, apply others: %+v", f)
+		}
 	}
 	p.NoError(p.Client.Delete(p.T.Context(), left))
 }
@@ -501,9 +510,37 @@ func (p *patient) brokenTokens() {
 	p.patch(&osm.OperatingSystemConfig{}, e2e.Namespace, osc.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:"1",%q:"0",%q:"v1.0.0"}}}`,
 		api.AnnotationPool, api.AnnotationRevisionFor, api.AnnotationMDAnnotationsHash, api.AnnotationOSPVersion))
 	p.finds(doctor.Problem, "pools", "/web has the configuration of operating-system-manager, OperatingSystemConfig kube-system/"+osc.Name+": the controller takes it over")
+	p.collidingPools(osc)
 	p.patch(&osm.OperatingSystemConfig{}, e2e.Namespace, osc.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q,%q:"another"}}}`, api.AnnotationPool, p.Pools+"/web", api.AnnotationInputDigest))
 	p.finds(doctor.Problem, "pools", "/web boots from an earlier configuration, since the documents of the current one are not written: ")
 	p.patch(&osm.OperatingSystemConfig{}, e2e.Namespace, osc.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.AnnotationInputDigest, osc.Annotations[api.AnnotationInputDigest]))
+}
+
+// collidingPools are two pools with the same object names, of which operating-system-manager served
+// neither with its present annotations.
+func (p *patient) collidingPools(like osm.OperatingSystemConfig) {
+	const name, namespace = "web", "q"
+	pools := []types.NamespacedName{{Namespace: namespace, Name: name + "-" + p.Pools}, {Namespace: p.Pools + "-" + namespace, Name: name}}
+	for _, key := range pools {
+		p.Apply(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": key.Namespace}})
+		p.Pool(key.Name, "osp-a", func(md map[string]any) { md["metadata"].(map[string]any)["namespace"] = key.Namespace })
+	}
+	osc := &osm.OperatingSystemConfig{
+		ObjectMeta: metav1.ObjectMeta{Namespace: e2e.Namespace, Name: lineage.NamesOf(pools[0]).Config, Annotations: map[string]string{
+			api.AnnotationRevisionFor: "1", api.AnnotationMDAnnotationsHash: "0", api.AnnotationOSPVersion: "v1.0.0",
+		}},
+		Spec: like.Spec,
+	}
+	p.Must(p.Client.Create(p.T.Context(), osc))
+	for _, key := range pools {
+		p.among(doctor.Problem, "pools", "MachineDeployment "+key.String()+" has the same object names as another pool, and operating-system-manager did not create OperatingSystemConfig kube-system/"+osc.Name)
+	}
+	p.Must(p.Client.Delete(p.T.Context(), osc))
+	for _, key := range pools {
+		p.Must(p.Client.Delete(p.T.Context(), &machines.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}))
+		p.Gone(key.Namespace, key.Name, &machines.MachineDeployment{})
+		p.Must(p.Client.Delete(p.T.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: key.Namespace}}))
+	}
 }
 
 func (p *patient) brokenKinds() {

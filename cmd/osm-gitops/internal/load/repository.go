@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -35,9 +34,6 @@ func (f *RepoFlags) Bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.identity, "identity", "", "`FILE` with the unencrypted private key for ssh")
 	fs.StringVar(&f.knownHosts, "known-hosts", "", "`FILE` with trusted ssh servers; default ~/.ssh/known_hosts")
 }
-
-// scpForm is how ssh takes a repository, user@host:path.
-var scpForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*@[A-Za-z0-9._-]+:`)
 
 // CheckForRender rejects repositories that this command cannot read.
 func (f *RepoFlags) CheckForRender() error {
@@ -85,26 +81,25 @@ func (f *RepoFlags) checkCIDRs(command string) error {
 func (f *RepoFlags) CheckLocation(command string) error {
 	hint := "clone it and name the folder: " + command + " --repo FOLDER"
 	u, err := url.Parse(f.Location)
+	ssh := source.IsSSH(f.Location)
 	switch {
-	case f.overSSH() && f.identity == "":
+	case ssh && f.identity == "":
 		return cli.Misusef(command+" --repo URL --identity ~/.ssh/id_ed25519; or "+hint, "--repo: a repository over ssh needs --identity, the file of a private key")
-	case !f.overSSH() && (f.identity != "" || f.knownHosts != ""):
+	case !ssh && (f.identity != "" || f.knownHosts != ""):
 		return cli.Misusef("write the repository as ssh://git@host/path, or leave them out", "--identity and --known-hosts are for repositories over ssh")
-	case err == nil && !f.overSSH() && f.isURL() && u.User != nil:
+	case err == nil && !ssh && f.isURL() && u.User != nil:
 		return cli.Misusef(hint, "--repo: the URL contains a user or a password: name a public repository, without them")
 	}
 	return f.checkCIDRs(command)
 }
 
-func (f *RepoFlags) overSSH() bool {
-	return scpForm.MatchString(f.Location) || strings.HasPrefix(f.Location, "ssh://")
+func (f *RepoFlags) isURL() bool {
+	return source.IsSSH(f.Location) || strings.Contains(f.Location, "://")
 }
-
-func (f *RepoFlags) isURL() bool { return f.overSSH() || strings.Contains(f.Location, "://") }
 
 // readSSHAuth reads the files for SSH; nil for other transports.
 func (f *RepoFlags) readSSHAuth() (source.Auth, error) {
-	if !f.overSSH() {
+	if !source.IsSSH(f.Location) {
 		return nil, nil
 	}
 	known := f.knownHosts

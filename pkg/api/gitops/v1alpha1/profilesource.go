@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"regexp"
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -113,6 +114,14 @@ type ProfileSourceSpec struct {
 	// +optional
 	Rollout *Rollout `json:"rollout,omitempty"`
 }
+
+// gitURL has the three expressions of GitSource's rule for url.
+var gitURL = regexp.MustCompile(`^https?://([A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?/[A-Za-z0-9._~+,=:@%/-]+$` +
+	`|^ssh://([A-Za-z0-9_][A-Za-z0-9._-]*@)?([A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?/[A-Za-z0-9._~+,=:@%/-]+$` +
+	`|^[A-Za-z0-9_][A-Za-z0-9._-]*@([A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]):[A-Za-z0-9._~/][A-Za-z0-9._~+,=@%/-]*$`)
+
+// IsGitURL reports whether the API server accepts a text as the url of a GitSource.
+func IsGitURL(url string) bool { return gitURL.MatchString(url) }
 
 // GitSource is a remote Git repository.
 //

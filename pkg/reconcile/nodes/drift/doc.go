@@ -2,5 +2,7 @@
 // differs from its configuration. It is pure: it reads and writes nothing, and never
 // believes more than that a node reports it.
 //
-// Start with Parse in report.go; conclude.go compares a Report with manifests.
+// The node itself compares its files with the manifest that it was provisioned with
+// (profiles/parts/match.sh). Start with Parse in report.go; compare.go reduces a Report to what a
+// manifest has, and conclude.go makes status and conditions of it.
 package drift

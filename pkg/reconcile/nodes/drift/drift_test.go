@@ -147,7 +147,7 @@ func TestConclusion(t *testing.T) {
 		"a path that it does not have": {[]api.MatchDifference{{Path: "/etc/c", Reason: "Mode"}}, api.ReasonEdited, "1 more", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := Report{Config: "0123456789ab", Time: now, Differences: c.differences}.Of(sample())
+			r := Report{Config: "0123456789ab", Time: now, Differences: c.differences}.RestrictedTo(sample())
 			r.Differences = FindVersions(r.Differences, versions)
 			m := StatusFromReport(r, now)
 			got := Condition(m, nil)

@@ -65,7 +65,7 @@ func Parse(text string, now time.Time) (Report, error) {
 	switch {
 	case a.Version != reportVersion:
 		return Report{}, fmt.Errorf("it has version %d, and this controller reads version %d", a.Version, reportVersion)
-	case !isHex(a.Config, configDigits):
+	case !manifest.IsHex(a.Config, configDigits):
 		return Report{}, errors.New("it names no configuration")
 	case a.Time.IsZero():
 		return Report{}, errors.New("it has no time")
@@ -79,7 +79,7 @@ func Parse(text string, now time.Time) (Report, error) {
 			continue
 		}
 		d.Version, d.Commit = "", ""
-		if d.Reason != api.DifferenceContent || !isHex(d.Found, foundDigits) {
+		if d.Reason != api.DifferenceContent || !manifest.IsHex(d.Found, foundDigits) {
 			d.Found = ""
 		}
 		r.Differences = append(r.Differences, d)
@@ -114,63 +114,4 @@ func isPossible(d api.MatchDifference) bool {
 func isUnit(path string) bool {
 	unit, ok := strings.CutPrefix(path, UnitPrefix)
 	return ok && manifest.IsUnit(unit)
-}
-
-// only returns the report with the differences that match. The others are counted.
-func (r Report) only(match func(api.MatchDifference) bool) Report {
-	var reported []api.MatchDifference
-	for _, d := range r.Differences {
-		if match(d) {
-			reported = append(reported, d)
-		} else {
-			r.Others++
-		}
-	}
-	r.Differences = reported
-	return r
-}
-
-// Of returns the report with the differences of files and units that a manifest has, and of drop-ins
-// of its units. The others are counted.
-func (r Report) Of(m *manifest.Manifest) Report {
-	return r.only(func(d api.MatchDifference) bool {
-		if unit, ok := strings.CutPrefix(d.Path, UnitPrefix); ok {
-			return hasUnit(m, unit)
-		}
-		if _, ok := m.FileAt(d.Path); ok || d.Path == manifest.Path {
-			return true
-		}
-		parts := strings.Split(d.Path, "/")
-		if len(parts) < 2 || d.Reason != api.DifferenceDropIn {
-			return false
-		}
-		unit, isDropIn := strings.CutSuffix(parts[len(parts)-2], ".d")
-		return isDropIn && hasUnit(m, unit)
-	})
-}
-
-// WithoutContentOf returns the report without the files whose content is that of another manifest.
-func (r Report) WithoutContentOf(m *manifest.Manifest) Report {
-	r.Differences = slices.DeleteFunc(slices.Clone(r.Differences), func(d api.MatchDifference) bool {
-		f, ok := m.FileAt(d.Path)
-		return ok && d.Found != "" && strings.HasPrefix(f.Digest, d.Found)
-	})
-	return r
-}
-
-// OfOtherConfiguration returns the report of a node that compares itself with a configuration from
-// which it cannot have been provisioned: its manifest was replaced, and the rest says nothing.
-func (r Report) OfOtherConfiguration() Report {
-	r = r.only(func(api.MatchDifference) bool { return false })
-	r.Differences = []api.MatchDifference{{Path: manifest.Path, Reason: api.DifferenceContent}}
-	return r
-}
-
-func hasUnit(m *manifest.Manifest, name string) bool {
-	return slices.ContainsFunc(m.Units, func(u manifest.Unit) bool { return u.Name == name })
-}
-
-// isHex reports whether s has n lower-case hex digits.
-func isHex(s string, n int) bool {
-	return len(s) == n && strings.Trim(s, "0123456789abcdef") == ""
 }

@@ -2,6 +2,6 @@
 // the settings that records name as ConfigMaps. It deletes those beyond the limits, but never
 // one that a NodeProvenance or a configuration names.
 //
-// Archive has the entry points: Keep before a configuration is deleted, EnsureSettings
-// before one is created, Find to read a record, Run to delete.
+// Archive has the entry points: Store before a configuration is deleted, EnsureSettings
+// before one is created, FindRecord to read a record, Run to delete.
 package archive

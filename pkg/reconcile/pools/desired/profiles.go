@@ -36,7 +36,7 @@ type Profiles struct {
 	// Appliers finds the user who applied a profile that no ProfileSource created; nil disables it.
 	Appliers *ownership.Resolver
 	// Digests remembers the digests of profiles.
-	Digests *DigestCache
+	Digests *SpecDigestCache
 }
 
 // Resolve finds the profile that a pool requests. It tries, in this order: a profile of that

@@ -3,6 +3,6 @@
 // those without references, and lists for the inventory which versions pools can request.
 //
 // It never deletes an object that a configuration or an archived record names. Start with
-// Retainer.IndexVersions and Retainer.CreateAndPrune; versionindex.go decides, without a cluster,
+// Retainer.IndexVersions and Retainer.CreateAndPrune; decide.go decides, without a cluster,
 // what is retained.
 package retention

@@ -74,8 +74,8 @@ func (e *Error) Error() string {
 	}
 	if e.Path != "" {
 		b.WriteString(e.Path)
-		if e.Line > 0 && e.LineOfPath {
-			b.WriteString(":" + strconv.Itoa(e.Line))
+		if line := e.PathLine(); line > 0 {
+			b.WriteString(":" + strconv.Itoa(line))
 		}
 		b.WriteString(": ")
 	}
@@ -91,6 +91,14 @@ func (e *Error) Error() string {
 	}
 	b.WriteString(redact.ShortenWithCount(e.Err.Error(), MaxMessageBytes))
 	return b.String()
+}
+
+// PathLine is the line of Path, 0 if that is unknown.
+func (e *Error) PathLine() int {
+	if !e.LineOfPath {
+		return 0
+	}
+	return e.Line
 }
 
 func (e *Error) Unwrap() error { return e.Err }

@@ -31,6 +31,9 @@ var (
 	scpForm = regexp.MustCompile(`^([A-Za-z0-9_][A-Za-z0-9._-]*)@([A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]):([A-Za-z0-9._~/][A-Za-z0-9._~+,=@%/-]*)$`)
 )
 
+// IsSSH reports whether an address is a URL of ssh, which can be invalid, or user@host:path.
+func IsSSH(raw string) bool { return strings.HasPrefix(raw, "ssh://") || scpForm.MatchString(raw) }
+
 // parseSSH parses an address over ssh in either form; nil means that it is neither.
 // canonical is the same for every spelling of the address.
 func parseSSH(raw string) (address *SSHAddress, canonical string, err error) {
@@ -42,7 +45,7 @@ func parseSSH(raw string) (address *SSHAddress, canonical string, err error) {
 		host := strings.Trim(m[2], "[]")
 		return &SSHAddress{User: m[1], Host: net.JoinHostPort(host, defaultSSHPort), Path: path}, m[1] + "@" + m[2] + ":" + path, nil
 	}
-	if !strings.HasPrefix(raw, "ssh://") {
+	if !IsSSH(raw) {
 		return nil, "", nil
 	}
 	u, err := url.Parse(raw)

@@ -76,10 +76,7 @@ func (d Directory) readFiles(ctx context.Context) ([]filter.File, []filter.Rejec
 		return nil, nil, err
 	}
 	w := folderWalk{root: root, top: filepath.Join(path, filepath.Join(sub...)), followFiles: repo == nil && refusal == nil}
-	if err := w.findFiles(ctx, filter.Scope{Ignore: d.Ignore}); err != nil {
-		return nil, nil, err
-	}
-	return w.readFoundFiles(ctx)
+	return w.readFiles(ctx, filter.Scope{Ignore: d.Ignore})
 }
 
 // errMoved is returned if files or the repository changed during a read.
@@ -149,10 +146,7 @@ func (d Directory) openRoot() (*os.Root, string, error) {
 // if the file is below the root, because the files of a mounted ConfigMap are symlinks.
 func (d Directory) readPlain(ctx context.Context, root *os.Root, path string, sub []string, refusal *filter.RejectedEntry) (State, error) {
 	w := folderWalk{root: root, top: path, followFiles: true}
-	if err := w.findFiles(ctx, filter.Scope{Parts: sub, Ignore: d.Ignore}); err != nil {
-		return State{}, err
-	}
-	files, rejected, err := w.readFoundFiles(ctx)
+	files, rejected, err := w.readFiles(ctx, filter.Scope{Parts: sub, Ignore: d.Ignore})
 	if err != nil {
 		return State{}, err
 	}
@@ -167,10 +161,7 @@ func (d Directory) readPlain(ctx context.Context, root *os.Root, path string, su
 
 func (d Directory) readWorktree(ctx context.Context, repo *Repository, in filter.Scope, lines *history.Cache) (State, error) {
 	w := folderWalk{root: repo.root, top: repo.top}
-	if err := w.findFiles(ctx, in); err != nil {
-		return State{}, err
-	}
-	files, rejected, err := w.readFoundFiles(ctx)
+	files, rejected, err := w.readFiles(ctx, in)
 	if err != nil {
 		return State{}, err
 	}

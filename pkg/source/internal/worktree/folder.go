@@ -166,8 +166,11 @@ func (w *folderWalk) classify(path string, e fs.DirEntry) (filter.Class, string)
 	return filter.Classify(e.Name(), filter.ModeOf(mode))
 }
 
-// readFoundFiles reads the files that were found, in the order of their paths.
-func (w *folderWalk) readFoundFiles(ctx context.Context) ([]filter.File, []filter.RejectedEntry, error) {
+// readFiles finds the files of a scope, and reads them in the order of their paths.
+func (w *folderWalk) readFiles(ctx context.Context, in filter.Scope) ([]filter.File, []filter.RejectedEntry, error) {
+	if err := w.findFiles(ctx, in); err != nil {
+		return nil, nil, err
+	}
 	var q filter.Quota
 	var files []filter.File
 	for _, path := range w.found {

@@ -421,7 +421,7 @@ func ListVersions(ctx context.Context, s *session.Session, want selection.Reques
 }
 
 func versionListOf(found selection.Candidate) versionList {
-	versions := version.SortDescending(append(slices.Clone(found.Entry.Versions), found.Entry.Version))
+	versions := version.SortDescending(found.Versions())
 	limit := min(api.MaxListedVersions, api.MaxListedTotal/max(len(found.Source.Status.Profiles), 1))
 	return versionList{versions, len(versions) < limit, session.Ref{Namespace: found.Source.Namespace, Name: found.Source.Name}.String()}
 }

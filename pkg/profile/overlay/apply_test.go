@@ -31,7 +31,7 @@ func decodeOverlay(t testing.TB, text string) profile.Overlay {
 	return in.Overlays[0]
 }
 
-func TestResolve(t *testing.T) {
+func TestApply(t *testing.T) {
 	o := decodeOverlay(t, profiletest.Overlay+`  osVersion: "24.04.1"
   supportedCloudProviders:
     add: [{name: gce}]
@@ -76,7 +76,7 @@ func TestResolve(t *testing.T) {
         remove: [install]
 `)
 	base := decodeBase(t)
-	got, err := Resolve(o, base)
+	got, err := Apply(o, base)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestResolve(t *testing.T) {
 
 // Every text of an overlaid profile is found in the file that it is in, to the line:
 // the line of either file holds the text.
-func TestResolvedLines(t *testing.T) {
+func TestLinesAfterApply(t *testing.T) {
 	text := profiletest.Overlay + `  bootstrapConfig:
     files:
       add:
@@ -125,7 +125,7 @@ func TestResolvedLines(t *testing.T) {
     templates:
       replace: {hello: echo good day}
 `
-	doc, err := Resolve(decodeOverlay(t, text), decodeBase(t))
+	doc, err := Apply(decodeOverlay(t, text), decodeBase(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestResolvedLines(t *testing.T) {
 }
 
 // An impossible patch is an error that names the line of the overlay and the base.
-func TestResolveConflicts(t *testing.T) {
+func TestApplyConflicts(t *testing.T) {
 	for name, c := range map[string]struct{ spec, want string }{
 		"a file that is there is added": {
 			"  bootstrapConfig: {files: {add: [{path: /opt/second, content: {inline: {data: x}}}]}}\n",
@@ -189,7 +189,7 @@ func TestResolveConflicts(t *testing.T) {
 		"a runtime that is not there":         {"  bootstrapConfig: {supportedContainerRuntimes: [{name: containerd}]}\n", `has no container runtime "containerd" in this stage`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Resolve(decodeOverlay(t, profiletest.Overlay+c.spec), decodeBase(t))
+			_, err := Apply(decodeOverlay(t, profiletest.Overlay+c.spec), decodeBase(t))
 			problems := strictyaml.Problems(err)
 			if len(problems) != 1 || !strings.Contains(problems[0].Error(), c.want) || problems[0].Line == 0 {
 				t.Errorf("got\n%v\nwant\n%s", err, c.want)
@@ -199,7 +199,7 @@ func TestResolveConflicts(t *testing.T) {
 	t.Run("a path that the base has twice", func(t *testing.T) {
 		base := decodeBase(t)
 		base.Spec.BootstrapConfig.Files[1].Path = "/opt/first"
-		_, err := Resolve(decodeOverlay(t, profiletest.Overlay+"  bootstrapConfig: {files: {remove: [/opt/first]}}\n"), base)
+		_, err := Apply(decodeOverlay(t, profiletest.Overlay+"  bootstrapConfig: {files: {remove: [/opt/first]}}\n"), base)
 		if err == nil || !strings.Contains(err.Error(), `file "/opt/first" is in the base 2 times`) {
 			t.Error(err)
 		}
@@ -207,11 +207,11 @@ func TestResolveConflicts(t *testing.T) {
 }
 
 // An overlay cannot result in a profile that is too large.
-func TestResolveTooLarge(t *testing.T) {
+func TestApplyTooLarge(t *testing.T) {
 	base := decodeBase(t)
 	base.Spec.BootstrapConfig.Files[0].Content.Inline.Data = strings.Repeat("x", strictyaml.MaxFileBytes*3/4)
 	text := profiletest.Overlay + fmt.Sprintf("  provisioningConfig: {templates: {add: {big: %s}}}\n", strings.Repeat("y", strictyaml.MaxFileBytes/2))
-	if _, err := Resolve(decodeOverlay(t, text), base); err == nil || !strings.Contains(err.Error(), "spec.from: has ") {
+	if _, err := Apply(decodeOverlay(t, text), base); err == nil || !strings.Contains(err.Error(), "spec.from: has ") {
 		t.Error(err)
 	}
 }

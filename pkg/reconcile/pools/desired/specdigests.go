@@ -13,16 +13,16 @@ import (
 // maxDigests is the number of cached digests.
 const maxDigests = 4096
 
-// DigestCache caches the digests of the specs of profiles, because specs are large. Its zero value is
+// SpecDigestCache caches the digests of the specs of profiles, because specs are large. Its zero value is
 // empty.
-type DigestCache struct {
+type SpecDigestCache struct {
 	once    sync.Once
 	digests *lru.Cache
 }
 
 // SpecDigest returns the digest of a profile's spec, from the cache if it has that generation of the
 // profile.
-func (d *DigestCache) SpecDigest(osp *osm.OperatingSystemProfile) string {
+func (d *SpecDigestCache) SpecDigest(osp *osm.OperatingSystemProfile) string {
 	d.once.Do(func() { d.digests = lru.New(maxDigests) })
 	of := struct {
 		uid        types.UID

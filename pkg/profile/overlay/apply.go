@@ -16,12 +16,12 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/profile/version"
 )
 
-// Resolve applies an overlay to its base and returns the complete profile, with the
+// Apply applies an overlay to its base and returns the complete profile, with the
 // overlay's name and version. The lines of fields that the overlay sets are those of the
 // overlay's file, all others those of the base's. The error is one or more *Problem
 // joined, with lines of the overlay's file; each also names the base. The caller must
 // pass the base that the overlay requests.
-func Resolve(o profile.Overlay, base profile.Document) (profile.Document, error) {
+func Apply(o profile.Overlay, base profile.Document) (profile.Document, error) {
 	p := newPatcher(o, base)
 	spec := base.Spec.DeepCopy()
 	spec.Version = o.Spec.Version

@@ -12,7 +12,7 @@ import (
 
 // The digest is the one of the profile's generation, and the number of cached digests is bounded.
 func TestForgottenDigests(t *testing.T) {
-	var d DigestCache
+	var d SpecDigestCache
 	osp := &osm.OperatingSystemProfile{}
 	for n := range maxDigests + 10 {
 		osp.UID = types.UID(strconv.Itoa(n))
