@@ -287,7 +287,7 @@ func (p Program) command(ctx context.Context, dir string, args ...string) *exec.
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
 	cmd.Env = slices.Concat(os.Environ(), []string{"GOGC=400"}, buildEnv, p.Env) // see hack/test
-	cmd.WaitDelay = 5 * time.Second // the compiler it started may hold its output open
+	cmd.WaitDelay = 5 * time.Second                                              // the compiler it started may hold its output open
 	return cmd
 }
 
