@@ -14,7 +14,7 @@ import (
 )
 
 // sample is a text of testdata/samples.txt. The rule must find exactly the lines
-// that end in "# finding"; a good sample has none. In formats without comments at the end of a
+// that end in " #!"; a good sample has none. In formats without comments at the end of a
 // line, the mark is on the line before.
 type sample struct {
 	rule    string
