@@ -10,7 +10,7 @@ const (
 	unknownSpace  = "\uE002" // replaces a space in a name, so that the name is not split
 )
 
-// inUnknownName removes from a name what would end the mark, or match as a pattern.
+// inUnknownName removes from a name what would end the mark or match as a pattern, and replaces blanks.
 var inUnknownName = strings.NewReplacer(unknownBegins, "", unknownEnds, "", " ", unknownSpace, "\t", unknownSpace, "\n", unknownSpace, "*", "", "?", "", "[", "")
 
 // UnknownText returns the mark for a text of which only the name is known.
