@@ -1,5 +1,5 @@
-# "make" or "make help" lists what there is. Each target installs what it needs
-# (hack/prerequisites) and builds its tools once (hack/tool).
+# "make" or "make help" lists what there is. Targets that test install what they
+# need (hack/prerequisites) and build tools once (hack/tool).
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c

@@ -27,7 +27,7 @@ func TestRules(t *testing.T) {
 		}
 		t.Skipf("Prometheus' library cannot be had on this machine: %v\n%s", err, out)
 	}
-	if out, err := command("test", "-trimpath", "-count=1", "./..."); err != nil {
+	if out, err := command("test", "-trimpath", "-vet=off", "-ldflags=-s -w", "-count=1", "./..."); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

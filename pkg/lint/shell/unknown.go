@@ -10,10 +10,13 @@ const (
 	unknownSpace  = "\uE002" // replaces a space in a name, so that the name is not split
 )
 
+// inUnknownName removes from a name what would end the mark or match as a pattern, and replaces blanks.
+var inUnknownName = strings.NewReplacer(unknownBegins, "", unknownEnds, "", " ", unknownSpace, "\t", unknownSpace, "\n", unknownSpace, "*", "", "?", "", "[", "")
+
 // UnknownText returns the mark for a text of which only the name is known.
 func UnknownText(name string) string {
 	const longest = 60
-	name = strings.NewReplacer(unknownBegins, "", unknownEnds, "", " ", unknownSpace, "\t", unknownSpace, "\n", unknownSpace, "*", "", "?", "", "[", "").Replace(name)
+	name = inUnknownName.Replace(name)
 	if r := []rune(name); len(r) > longest {
 		name = string(r[:longest]) + "..."
 	}

@@ -14,8 +14,7 @@ import (
 )
 
 // sample is a text of testdata/samples.txt. The rule must find exactly the lines
-// that end in "# finding"; a good sample has none. In formats without comments at the end of a
-// line, the mark is on the line before.
+// that end in " #!", or line 0 if it has the line "#! whole"; a good sample has neither.
 type sample struct {
 	rule    string
 	subject lint.Text

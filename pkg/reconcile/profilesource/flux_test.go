@@ -445,11 +445,13 @@ func TestFlux(t *testing.T) {
 		}
 		b.do(b.cluster.Apply(t.Context(), definitions))
 		b.until("git", "DependencyNotReady", "GitRepository "+b.namespace+"/osps does not exist")
+		// Both sources read this repository, and a profile that neither offers would be that of the faster one.
+		offered := map[string]string{"profiles/a.yaml": files["profiles/a.yaml"]}
 		again := &sourcev1.GitRepository{ObjectMeta: b.meta("osps"), Spec: repository.Spec}
 		b.do(b.client.Create(t.Context(), again))
-		b.fluxStatus(again, b.archive(revision("8"), files))
+		b.fluxStatus(again, b.archive(revision("8"), offered))
 		b.until("git", meta.SucceededReason, "applied "+revision("8"))
-		b.fluxStatus(again, b.archive(revision("9"), files)) // the interval is 700 hours
+		b.fluxStatus(again, b.archive(revision("9"), offered)) // the interval is 700 hours
 		b.until("git", meta.SucceededReason, "applied "+revision("9"))
 	})
 	t.Run("Flux goes while nobody names its kind", func(t *testing.T) {
