@@ -77,11 +77,6 @@ func TestMain(m *testing.M) {
 func outside(m *testing.M) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // TestMain has no test
 	defer stop()
-	// go test sees what a test opens, not what is built or run.
-	if err := cluster.DependOn("cmd", "pkg", "profiles", "deploy", "go.mod", "hack/node-root", "hack/probe", "test/bootnodes", "test/controlplane"); err != nil {
-		fmt.Fprintln(os.Stderr, "rehearsal:", err)
-		return 1
-	}
 	if unavailable = probe(ctx); unavailable != nil {
 		return m.Run()
 	}
@@ -127,6 +122,10 @@ func probe(ctx context.Context) error {
 // can run machines but lacks what they need has failed before.
 func need(t *testing.T) {
 	t.Helper()
+	// go test sees what a test opens, not what is built or run.
+	if err := cluster.DependOn("cmd", "pkg", "profiles", "deploy", "go.mod", "hack/node-root", "hack/probe", "test/bootnodes", "test/controlplane"); err != nil {
+		t.Fatal(err)
+	}
 	if unavailable == nil {
 		return
 	}

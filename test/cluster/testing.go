@@ -170,7 +170,8 @@ func (c *Cluster) Client(t testing.TB, add ...func(*k8sruntime.Scheme) error) cl
 
 // DependOn looks at every file below paths of the repository, so that go test takes
 // no result from its cache when one has changed. It sees what a test opens, but not
-// what programs read that the test runs, such as go build.
+// what programs read that the test runs, such as go build. Before the first test it sees nothing, so
+// TestMain must not call this.
 func DependOn(paths ...string) error {
 	root, err := program.Root()
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/osm-gitops/osm-gitops/test/cluster"
@@ -42,11 +43,6 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	// go test sees what a test opens, not what go build reads.
-	if err := cluster.DependOn("test/nodescripts", "profiles"); err != nil {
-		fmt.Fprintln(os.Stderr, "nodescripts:", err)
-		return 1
-	}
 	standIn = filepath.Join(dir, "standin")
 	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", standIn, "./standin")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -75,9 +71,16 @@ func probe() error {
 	return nil
 }
 
+// dependOnSources names what go build reads for the stand-in. go test notes nothing before the first
+// test, so TestMain cannot do it.
+var dependOnSources = sync.OnceValue(func() error { return cluster.DependOn("test/nodescripts", "profiles") })
+
 // needNodes skips a test if no node can be started, and fails it in CI.
 func needNodes(t testing.TB) {
 	t.Helper()
+	if err := dependOnSources(); err != nil {
+		t.Fatal(err)
+	}
 	if unavailable == nil {
 		return
 	}

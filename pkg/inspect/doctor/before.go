@@ -22,7 +22,10 @@ import (
 // there, and whether the current user can install it.
 func (d *Doctor) ExamineBeforeInstall(ctx context.Context) Report {
 	w := &examination{Doctor: d}
-	return w.runChecks(ctx, w.examineKubernetesVersion, w.examineMachineControllerCRDs, w.examineClusterInfo, w.examinePredecessorObjects, webhookChecks{w}.examinePredecessorWebhooks, w.examineInstallerPermissions)
+	kinds, permissions, webhooks := kindChecks{w}, permissionChecks{w}, webhookChecks{w}
+	return w.runChecks(ctx,
+		w.examineKubernetesVersion, kinds.examineMachineControllerCRDs, w.examineClusterInfo, w.examinePredecessorObjects,
+		webhooks.examinePredecessorWebhooks, permissions.examineInstallerPermissions)
 }
 
 // oldest is the first release with stable ValidatingAdmissionPolicies, as the chart's kubeVersion:
@@ -47,7 +50,7 @@ func (w *examination) examineKubernetesVersion(context.Context) {
 
 // examineMachineControllerCRDs checks the kinds of machine-controller, and reports how many exist
 // if there is no problem.
-func (w *examination) examineMachineControllerCRDs(ctx context.Context) {
+func (w kindChecks) examineMachineControllerCRDs(ctx context.Context) {
 	before := len(w.Findings)
 	w.examineMachineKinds(ctx)
 	if len(w.Findings) == before {
@@ -121,7 +124,7 @@ func (w webhookChecks) examinePredecessorWebhooks(ctx context.Context) {
 }
 
 // examineInstallerPermissions checks the permissions of the current user for everything that an installation applies.
-func (w *examination) examineInstallerPermissions(ctx context.Context) {
+func (w permissionChecks) examineInstallerPermissions(ctx context.Context) {
 	needs, err := w.listInstallerPermissions(ctx)
 	if err == nil {
 		err = reviewAccess(ctx, w.Management, "", true, needs)
@@ -142,7 +145,7 @@ func (w *examination) examineInstallerPermissions(ctx context.Context) {
 }
 
 // listInstallerPermissions lists what an installation reads and writes, and the permissions that it grants.
-func (w *examination) listInstallerPermissions(ctx context.Context) ([]*permission, error) {
+func (w permissionChecks) listInstallerPermissions(ctx context.Context) ([]*permission, error) {
 	files, err := deploy.Installation()
 	if err != nil {
 		return nil, err

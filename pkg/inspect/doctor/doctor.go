@@ -85,9 +85,9 @@ func (d *Doctor) clusters() []*Cluster {
 // a cluster does not answer, that is the only finding.
 func (d *Doctor) Examine(ctx context.Context) Report {
 	w := &examination{Doctor: d}
-	webhooks, policies := webhookChecks{w}, policyChecks{w}
+	kinds, permissions, webhooks, policies := kindChecks{w}, permissionChecks{w}, webhookChecks{w}, policyChecks{w}
 	return w.runChecks(ctx,
-		w.examineAllKinds, w.examinePermissions, policies.examineControllerPolicies, w.examineNamespaceConflict, w.examineLeases, w.examineOSMDeployments, w.examineClusterInfo, w.examineSources, w.examineRepositories,
+		kinds.examineAllKinds, permissions.examinePermissions, policies.examineControllerPolicies, w.examineNamespaceConflict, w.examineLeases, w.examineOSMDeployments, w.examineClusterInfo, w.examineSources, w.examineRepositories,
 		webhooks.examineWebhooks, policies.examinePolicies, w.examinePools, w.examineForeignReferences, w.examinePoolSettings, w.examineTokens)
 }
 

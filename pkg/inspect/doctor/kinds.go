@@ -32,8 +32,11 @@ var foreignKinds = []string{"machinedeployments.cluster.k8s.io", "machinesets.cl
 // profiles.
 var nodeKinds = []string{"nodeprovenances.gitops.k8c.io", "bootreports.gitops.k8c.io"}
 
+// kindChecks are the checks of CustomResourceDefinitions.
+type kindChecks struct{ *examination }
+
 // examineAllKinds checks every CustomResourceDefinition, and whether ours match this release.
-func (w *examination) examineAllKinds(ctx context.Context) {
+func (w kindChecks) examineAllKinds(ctx context.Context) {
 	before := len(w.Findings)
 	kinds, err := projectCRDs()
 	if err != nil {
@@ -66,7 +69,7 @@ func projectCRDs() ([]*unstructured.Unstructured, error) {
 }
 
 // examineMachineKinds checks the kinds of machine-controller.
-func (w *examination) examineMachineKinds(ctx context.Context) {
+func (w kindChecks) examineMachineKinds(ctx context.Context) {
 	for _, name := range foreignKinds {
 		if have := w.getCRD(ctx, w.Worker, name, "install machine-controller, which defines it, and run osm-gitops doctor again"); have != nil {
 			w.examineEstablished(w.Worker, have)
@@ -74,8 +77,8 @@ func (w *examination) examineMachineKinds(ctx context.Context) {
 	}
 }
 
-// compareOwnCRD compares a CustomResourceDefinition with the one of this release.
-func (w *examination) compareProjectCRD(ctx context.Context, in *Cluster, want *unstructured.Unstructured) {
+// compareProjectCRD compares a CustomResourceDefinition with the one of this release.
+func (w kindChecks) compareProjectCRD(ctx context.Context, in *Cluster, want *unstructured.Unstructured) {
 	apply := "kubectl apply --server-side -f deploy/crds"
 	have := w.getCRD(ctx, in, want.GetName(), apply)
 	if have == nil || !w.examineEstablished(in, have) {
@@ -120,7 +123,7 @@ func isWrittenBy(o *unstructured.Unstructured, manager string) bool {
 
 // addSeedNotExaminedNote says what the user cluster does not show: KKP's Deployments are in the seed, and the
 // Pods of both programs have the same names there, so that the holder of the lease does not tell.
-func (w *examination) addSeedNotExaminedNote(in *Cluster) {
+func (w kindChecks) addSeedNotExaminedNote(in *Cluster) {
 	w.report(Note, checkLease, in, fmt.Sprintf("KKP runs operating-system-manager in the seed, where this command does not look: whether its image is that of osm-gitops, or takes Lease %s, cannot be seen here", w.LeaseName),
 		"in the seed, in the namespace of this user cluster: kubectl get deployment operating-system-manager -o jsonpath='{.spec.template.spec.containers[*].image}'")
 }
@@ -182,7 +185,7 @@ func formatFieldManagers(crd *unstructured.Unstructured, when bool) string {
 }
 
 // getCRD reads a CustomResourceDefinition. A missing one is reported and nil.
-func (w *examination) getCRD(ctx context.Context, in *Cluster, name, do string) *unstructured.Unstructured {
+func (w kindChecks) getCRD(ctx context.Context, in *Cluster, name, do string) *unstructured.Unstructured {
 	have := &unstructured.Unstructured{}
 	have.SetGroupVersionKind(crdKind)
 	err := in.Client.Get(ctx, types.NamespacedName{Name: name}, have)
@@ -199,7 +202,7 @@ func (w *examination) getCRD(ctx context.Context, in *Cluster, name, do string) 
 
 // examineEstablished reports whether the API server serves a kind, and reports a problem
 // otherwise.
-func (w *examination) examineEstablished(in *Cluster, crd *unstructured.Unstructured) bool {
+func (w kindChecks) examineEstablished(in *Cluster, crd *unstructured.Unstructured) bool {
 	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
 	why := "the API server has not processed it yet"
 	for _, item := range conditions {

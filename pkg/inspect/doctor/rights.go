@@ -71,8 +71,11 @@ func (n permission) optionalFor() string {
 	return optional[n.Resource]
 }
 
+// permissionChecks are the checks of what users may do.
+type permissionChecks struct{ *examination }
+
 // examinePermissions checks every permission in deploy/.
-func (w *examination) examinePermissions(ctx context.Context) {
+func (w permissionChecks) examinePermissions(ctx context.Context) {
 	if !w.hasWorkerCluster() {
 		w.examinePermissionsIn(ctx, w.Management, w.User, "rbac.yaml")
 		return
@@ -81,7 +84,7 @@ func (w *examination) examinePermissions(ctx context.Context) {
 	w.examinePermissionsIn(ctx, w.Worker, w.WorkerUser, "two-clusters/worker.yaml")
 }
 
-func (w *examination) examinePermissionsIn(ctx context.Context, in *Cluster, user, file string) {
+func (w permissionChecks) examinePermissionsIn(ctx context.Context, in *Cluster, user, file string) {
 	needs, err := w.listFilePermissions(in, file)
 	if err == nil && w.hasWebhookConfiguration(ctx, in) {
 		var more []*permission
@@ -109,7 +112,7 @@ func (w *examination) examinePermissionsIn(ctx context.Context, in *Cluster, use
 
 // listFilePermissions lists the permissions of the roles in a file. The file is written for
 // --namespace kube-system; in a separate worker cluster that is the namespace of the lease.
-func (w *examination) listFilePermissions(in *Cluster, file string) ([]*permission, error) {
+func (w permissionChecks) listFilePermissions(in *Cluster, file string) ([]*permission, error) {
 	objects, err := deploy.Objects(file)
 	if err != nil {
 		return nil, err
@@ -219,7 +222,7 @@ func missingPermissions(needs []*permission) (first []*permission, verbs map[str
 }
 
 // addPermissionFindings reports missing permissions, with a line for each object.
-func (w *examination) addPermissionFindings(in *Cluster, user string, needs []*permission) {
+func (w permissionChecks) addPermissionFindings(in *Cluster, user string, needs []*permission) {
 	lacks, verbs := missingPermissions(needs)
 	if !slices.ContainsFunc(needs, func(n *permission) bool { return n.allowed }) {
 		w.report(Problem, checkRights, in, fmt.Sprintf("%s has none of the %d permissions that the controller needs", user, len(needs)),
@@ -241,8 +244,9 @@ func (w *examination) addPermissionFindings(in *Cluster, user string, needs []*p
 	}
 }
 
-func (w *examination) userFlag(in *Cluster) string {
-	if in != w.Management {
+// userFlag names the flag with the controller's user in a cluster.
+func (d *Doctor) userFlag(in *Cluster) string {
+	if in != d.Management {
 		return "--worker-user"
 	}
 	return "--user (KKP: " + kkpUser + ")"

@@ -34,101 +34,111 @@ type ProfileVersion struct {
 	Nodes int `json:"nodes"`
 }
 
+// versionTable collects the versions of one profile from objects, sources, pools and nodes.
+type versionTable struct {
+	*resultBuilder
+	profile  types.NamespacedName
+	versions map[string]*ProfileVersion
+	sources  map[string]bool // the ProfileSources that made objects of the profile
+	others   map[string]bool // the names of the other profiles
+}
+
 // profileVersions lists the versions of a profile, given by its own name: those that have
 // an object, and those that pools or nodes remember. The highest comes first.
 func (c Clusters) profileVersions(ctx context.Context, key types.NamespacedName, page Page) (*Result, error) {
 	subject := Object{Kind: "Profile", Namespace: key.Namespace, Name: key.Name}
-	w := &resultBuilder{in: c, Result: Result{Subject: subject, Profile: clean(key.Name)}}
-	versions := map[string]*ProfileVersion{}
-	entryOf := func(version string) *ProfileVersion {
-		version = clean(version)
-		if versions[version] == nil {
-			versions[version] = &ProfileVersion{Version: version}
-		}
-		return versions[version]
+	w := versionTable{
+		resultBuilder: &resultBuilder{in: c, Result: Result{Subject: subject, Profile: clean(key.Name)}},
+		profile:       key, versions: map[string]*ProfileVersion{}, sources: map[string]bool{}, others: map[string]bool{},
 	}
-	sources, others, err := w.readVersionObjects(ctx, key, entryOf)
-	if err != nil {
+	if err := w.addObjects(ctx); err != nil {
 		return nil, err
 	}
-	if err := w.addSourcesAndMarkCurrent(ctx, key, sources, entryOf); err != nil {
+	if err := w.addSourcesAndMarkCurrent(ctx); err != nil {
 		return nil, err
 	}
 	if key.Namespace == c.Namespace { // what pools and nodes remember names no namespace
-		if err := w.addVersionUses(ctx, key.Name, page, entryOf); err != nil {
+		if err := w.addUses(ctx, page); err != nil {
 			return nil, err
 		}
 	}
-	for _, version := range version.SortDescending(slices.Collect(maps.Keys(versions))) {
-		w.Versions = append(w.Versions, *versions[version])
+	for _, version := range version.SortDescending(slices.Collect(maps.Keys(w.versions))) {
+		w.Versions = append(w.Versions, *w.versions[version])
 	}
 	if len(w.Versions) == 0 {
-		return nil, w.profileNotFoundError(key, others)
+		return nil, w.notFoundError()
 	}
 	return &w.Result, nil
 }
 
-// readVersionObjects reads the objects of a profile. It returns the ProfileSources that made
-// them, and the names of the other profiles.
-func (w *resultBuilder) readVersionObjects(ctx context.Context, key types.NamespacedName, entryOf func(string) *ProfileVersion) (sources, others map[string]bool, err error) {
-	sources, others = map[string]bool{}, map[string]bool{}
+// entry returns the entry of a version, which it adds if necessary.
+func (w versionTable) entry(version string) *ProfileVersion {
+	version = clean(version)
+	if w.versions[version] == nil {
+		w.versions[version] = &ProfileVersion{Version: version}
+	}
+	return w.versions[version]
+}
+
+// addObjects adds the versions that have an object.
+func (w versionTable) addObjects(ctx context.Context) error {
 	state, note, err := List(ctx, w.in.Management, &osm.OperatingSystemProfileList{}, func(page *osm.OperatingSystemProfileList) error {
 		for i := range page.Items {
 			osp := &page.Items[i]
-			if profileOf(osp) != key.Name {
-				others[profileOf(osp)] = true
+			if profileOf(osp) != w.profile.Name {
+				w.others[profileOf(osp)] = true
 				continue
 			}
 			a := osp.Annotations
-			v := entryOf(cmp.Or(a[api.AnnotationVersion], osp.Spec.Version))
+			v := w.entry(cmp.Or(a[api.AnnotationVersion], osp.Spec.Version))
 			v.Object, v.Commit, v.Change = clean(osp.Name), clean(a[api.AnnotationCommit]), clean(a[api.AnnotationChange])
 			v.Author, v.CommittedAt = clean(a[api.AnnotationAuthor]), clean(a[api.AnnotationCommittedAt])
-			sources[osp.Labels[api.LabelSource]] = true
+			w.sources[osp.Labels[api.LabelSource]] = true
 		}
 		return nil
-	}, client.InNamespace(key.Namespace))
+	}, client.InNamespace(w.profile.Namespace))
 	if err == nil && state != Found {
-		w.addStep(Object{Kind: "OperatingSystemProfile", Namespace: key.Namespace}, state, joinNotes(note, "versions can be missing below"))
+		w.addStep(Object{Kind: "OperatingSystemProfile", Namespace: w.profile.Namespace}, state, joinNotes(note, "versions can be missing below"))
 	}
-	return sources, others, err
+	return err
 }
 
-// addSourcesAndMarkCurrent adds the ProfileSources that offer a profile, or made objects of it, and says
+// addSourcesAndMarkCurrent adds the ProfileSources that offer the profile, or made objects of it, and says
 // which version is current.
-func (w *resultBuilder) addSourcesAndMarkCurrent(ctx context.Context, key types.NamespacedName, made map[string]bool, entryOf func(string) *ProfileVersion) error {
+func (w versionTable) addSourcesAndMarkCurrent(ctx context.Context) error {
 	state, note, err := List(ctx, w.in.Management, &api.ProfileSourceList{}, func(page *api.ProfileSourceList) error {
 		for i := range page.Items {
 			ps := &page.Items[i]
-			at := slices.IndexFunc(ps.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == key.Name })
-			if at < 0 && !made[ps.Name] {
+			at := slices.IndexFunc(ps.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == w.profile.Name })
+			if at < 0 && !w.sources[ps.Name] {
 				continue
 			}
 			if at >= 0 && !ps.Status.Profiles[at].Removed {
-				v := entryOf(ps.Status.Profiles[at].Version)
+				v := w.entry(ps.Status.Profiles[at].Version)
 				v.Current, v.Commit = true, cmp.Or(v.Commit, clean(ps.Status.Profiles[at].Commit))
 			}
 			w.addSourceDetails(w.addStep(Object{Kind: "ProfileSource", Namespace: ps.Namespace, Name: ps.Name, UID: ps.UID}, Found, ""), ps)
 		}
 		return nil
-	}, client.InNamespace(key.Namespace))
+	}, client.InNamespace(w.profile.Namespace))
 	if err == nil && state != Found {
-		w.addStep(Object{Kind: "ProfileSource", Namespace: key.Namespace}, state, joinNotes(note, "which version is current is not known"))
+		w.addStep(Object{Kind: "ProfileSource", Namespace: w.profile.Namespace}, state, joinNotes(note, "which version is current is not known"))
 	}
 	return err
 }
 
-// addVersionUses adds the pools that have or had a profile, and the nodes that were
+// addUses adds the pools that have or had the profile, and the nodes that were
 // provisioned from it.
-func (w *resultBuilder) addVersionUses(ctx context.Context, name string, page Page, entryOf func(string) *ProfileVersion) error {
+func (w versionTable) addUses(ctx context.Context, page Page) error {
 	var unreadable []string
 	var err error
-	w.Pools, unreadable, err = w.in.listPoolUses(ctx, func(g lineage.Generation, _ string) bool { return g.Profile == name })
+	w.Pools, unreadable, err = w.in.listPoolUses(ctx, func(g lineage.Generation, _ string) bool { return g.Profile == w.profile.Name })
 	if err != nil {
 		return err
 	}
 	w.addUnreadable(unreadable)
 	for _, use := range w.Pools {
-		v := entryOf(use.Version)
+		v := w.entry(use.Version)
 		v.Commit = cmp.Or(v.Commit, use.Commit)
 		if use.Until == nil {
 			v.Pools++
@@ -136,10 +146,10 @@ func (w *resultBuilder) addVersionUses(ctx context.Context, name string, page Pa
 	}
 	w.Nodes, err = w.in.nodePage(ctx, page, nil, func(np *api.NodeProvenance) bool {
 		s := np.Spec.Configuration
-		if s == nil || s.Profile != name {
+		if s == nil || s.Profile != w.profile.Name {
 			return false
 		}
-		v := entryOf(s.Version)
+		v := w.entry(s.Version)
 		v.Commit = cmp.Or(v.Commit, clean(s.Commit))
 		if np.Status.Removed == nil {
 			v.Nodes++
@@ -149,18 +159,18 @@ func (w *resultBuilder) addVersionUses(ctx context.Context, name string, page Pa
 	return err
 }
 
-// profileNotFoundError returns the error for a name that neither an object nor a profile has.
-func (w *resultBuilder) profileNotFoundError(key types.NamespacedName, others map[string]bool) error {
+// notFoundError returns the error for a name that neither an object nor a profile has.
+func (w versionTable) notFoundError() error {
 	const most = 20 // names that a line still holds
 	hints := w.listReadErrors()
-	names := slices.Sorted(maps.Keys(others))
+	names := slices.Sorted(maps.Keys(w.others))
 	if len(names) > most {
 		names = append(names[:most:most], "...")
 	}
 	if len(names) > 0 {
 		hints = append(hints, "the profiles there are "+clean(strings.Join(names, ", ")))
 	}
-	return &NotFoundError{Object: Object{Kind: "OperatingSystemProfile", Namespace: key.Namespace, Name: key.Name}, Hint: strings.Join(hints, "; ")}
+	return &NotFoundError{Object: Object{Kind: "OperatingSystemProfile", Namespace: w.profile.Namespace, Name: w.profile.Name}, Hint: strings.Join(hints, "; ")}
 }
 
 func joinNotes(note, more string) string {

@@ -59,7 +59,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 // controlPlane has processes of its own for the API server and for etcd, whose CPU is measured.
-var controlPlane = cluster.Options{SeparateAPIServer: true, DefaultGC: true}
+var controlPlane = cluster.Options{SeparateAPIServer: true, Production: true}
 
 func measure(ctx context.Context, o options, stdout, stderr io.Writer) (missed int, err error) {
 	dir, err := os.MkdirTemp("", "osm-gitops-bench-pools-")
