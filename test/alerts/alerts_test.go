@@ -7,11 +7,11 @@ import (
 	"os/exec"
 	"testing"
 
-	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/program"
 )
 
 func TestRules(t *testing.T) {
-	if err := cluster.DependOn("test/alerts/rules", "deploy/monitoring", "docs/metrics.md"); err != nil {
+	if err := program.DependOn("test/alerts/rules", "deploy/monitoring", "docs/metrics.md"); err != nil {
 		t.Fatal(err)
 	}
 	command := func(args ...string) ([]byte, error) {

@@ -122,10 +122,6 @@ func probe(ctx context.Context) error {
 // can run machines but lacks what they need has failed before.
 func need(t *testing.T) {
 	t.Helper()
-	// go test sees what a test opens, not what is built or run.
-	if err := cluster.DependOn("cmd", "pkg", "profiles", "deploy", "go.mod", "hack/node-root", "hack/probe", "test/bootnodes", "test/controlplane"); err != nil {
-		t.Fatal(err)
-	}
 	if unavailable == nil {
 		return
 	}

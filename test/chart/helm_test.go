@@ -29,7 +29,7 @@ import (
 
 // helmProgram is the path of the helm that tools/helm pins.
 var helmProgram = sync.OnceValues(func() (string, error) {
-	if err := cluster.DependOn("tools/helm", "hack/tool", "deploy"); err != nil {
+	if err := program.DependOn("tools/helm", "hack/tool", "deploy"); err != nil {
 		return "", err
 	}
 	list := exec.Command("go", "list", "-deps", "helm.sh/helm/v3/cmd/helm")
@@ -48,9 +48,6 @@ var controllerProgram = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	controllerDir = dir
-	if err := cluster.DependOn("cmd", "pkg", "profiles", "deploy", "go.mod"); err != nil {
-		return "", err
-	}
 	path := filepath.Join(dir, "osm-gitops")
 	return path, program.Controller(context.Background(), path) //nolint:forbidigo // no test: the program is built once for all
 })

@@ -41,7 +41,7 @@ var renderer = program.Program{Name: "chart-render", Sources: "test/chart/render
 // render runs the renderer with values on its standard input.
 func render(t *testing.T, values string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
-	if err := cluster.DependOn("deploy"); err != nil {
+	if err := program.DependOn("deploy"); err != nil {
 		t.Fatal(err)
 	}
 	path, err := renderer.Path(t.Context(), os.Stderr)

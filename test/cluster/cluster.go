@@ -44,9 +44,9 @@ type Options struct {
 	// SeparateAPIServer runs the API server as a process of its own, so that
 	// KillAPIServer can take it away. It comes back after half a second.
 	SeparateAPIServer bool
-	// Production lets the heaps grow and uses all processors, as in production. Without it heaps are
-	// bounded, which saves CPU while they are small (one above the bound is collected all the time),
-	// and one processor is used.
+	// Production lets the heaps grow and uses all processors. Without it heaps are bounded, which
+	// saves CPU while they are small (one above the bound is collected all the time), and one
+	// processor is used, outside of soaks.
 	Production bool
 	// Audit writes every request to AuditLog, at level Metadata.
 	Audit bool
@@ -220,11 +220,15 @@ func start(ctx context.Context, binary, dir string, o Options) (*Cluster, error)
 	cmd.Stdout, cmd.Stderr = log, log
 	// Less CPU for the requests of a package: garbage is collected only when its heap, which is
 	// small, has grown to the limit, goroutines begin with stacks of the size that handlers need,
-	// instead of growing them in every request, and one thread runs them, because etcd and the API
-	// server would wake each other's threads for every request otherwise (a sixth of their CPU).
+	// instead of growing them in every request, and one of them runs at a time, because etcd and the
+	// API server would wake each other's threads for every request otherwise (a sixth of their CPU).
+	// Soaks have all processors.
 	cmd.Env = append(os.Environ(), "GODEBUG=adaptivestackstart=1")
 	if !o.Production {
-		cmd.Env = append(cmd.Env, "GOGC=off", "GOMEMLIMIT=500MiB", "GOMAXPROCS=1")
+		cmd.Env = append(cmd.Env, "GOGC=off", "GOMEMLIMIT=500MiB")
+		if os.Getenv("OSM_SOAK") != "1" {
+			cmd.Env = append(cmd.Env, "GOMAXPROCS=1")
+		}
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	c := &Cluster{Dir: dir, exited: make(chan struct{})}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -166,29 +165,6 @@ func (c *Cluster) Client(t testing.TB, add ...func(*k8sruntime.Scheme) error) cl
 		t.Fatalf("making a client: %v", err)
 	}
 	return cl
-}
-
-// DependOn looks at every file below paths of the repository, so that go test takes
-// no result from its cache when one has changed. It sees what a test opens, but not
-// what programs read that the test runs, such as go build. Before the first test it sees nothing, so
-// TestMain must not call this.
-func DependOn(paths ...string) error {
-	root, err := program.Root()
-	if err != nil {
-		return err
-	}
-	for _, path := range paths {
-		err := filepath.WalkDir(filepath.Join(root, path), func(path string, d fs.DirEntry, err error) error {
-			if err == nil && !d.IsDir() {
-				_, err = os.Stat(path)
-			}
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // begin starts a control plane in a temporary directory, installs our kinds, and

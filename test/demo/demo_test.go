@@ -21,7 +21,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/test/cluster"
 	"github.com/osm-gitops/osm-gitops/test/program"
 )
 
@@ -42,7 +41,7 @@ func TestMain(m *testing.M) {
 // TestDemo is the acceptance test: from a commit to the user-data of a node.
 func TestDemo(t *testing.T) {
 	needControlPlane(t)
-	if err := cluster.DependOn("cmd", "pkg", "profiles", "deploy", "examples", "go.mod", "test/crds", "test/controlplane"); err != nil {
+	if err := program.DependOn("cmd", "pkg", "profiles", "deploy", "examples", "go.mod", "test/crds", "test/controlplane"); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("TMPDIR", t.TempDir())

@@ -14,7 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/osm-gitops/osm-gitops/test/cluster"
 	"github.com/osm-gitops/osm-gitops/test/program"
 )
 
@@ -25,7 +24,7 @@ const patience = 4 * time.Minute
 func TestScenes(t *testing.T) {
 	all := blocks(t)
 	bin := t.TempDir()
-	if err := cluster.DependOn("cmd", "pkg", "profiles", "deploy", "docs", "examples", "README.md", "go.mod", "test/docs", "tools/helm", "hack/tool"); err != nil {
+	if err := program.DependOn("cmd", "pkg", "profiles", "deploy", "docs", "examples", "README.md", "go.mod", "test/docs", "tools/helm", "hack/tool"); err != nil {
 		t.Fatal(err)
 	}
 	if err := program.Controller(t.Context(), filepath.Join(bin, "real")); err != nil {

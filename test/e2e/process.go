@@ -33,9 +33,6 @@ var Binary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	built = dir
-	if err := cluster.DependOn("cmd", "pkg", "profiles", "deploy", "go.mod"); err != nil {
-		return "", err
-	}
 	path := filepath.Join(dir, "osm-gitops")
 	return path, program.Controller(context.Background(), path)
 })

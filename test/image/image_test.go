@@ -6,14 +6,14 @@ import (
 	"os/exec"
 	"testing"
 
-	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/program"
 )
 
 // The images that ko builds, for two platforms, are only checked in a soak and before a release:
 // ko's library has 500 packages, and the program is compiled again for each platform. The base
 // image is checked in every run.
 func TestImages(t *testing.T) {
-	if err := cluster.DependOn("tools/image", "cmd", "pkg", "profiles", "go.mod"); err != nil {
+	if err := program.DependOn("tools/image", "cmd", "pkg", "profiles", "go.mod"); err != nil {
 		t.Fatal(err)
 	}
 	command := func(args ...string) ([]byte, error) {

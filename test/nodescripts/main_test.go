@@ -22,7 +22,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/osm-gitops/osm-gitops/test/cluster"
+	programs "github.com/osm-gitops/osm-gitops/test/program"
 )
 
 // standIn is the path of the stand-in program, which TestMain builds.
@@ -73,7 +73,7 @@ func probe() error {
 
 // dependOnSources names what go build reads for the stand-in. go test notes nothing before the first
 // test, so TestMain cannot do it.
-var dependOnSources = sync.OnceValue(func() error { return cluster.DependOn("test/nodescripts", "profiles") })
+var dependOnSources = sync.OnceValue(func() error { return programs.DependOn("test/nodescripts", "profiles") })
 
 // needNodes skips a test if no node can be started, and fails it in CI.
 func needNodes(t testing.TB) {

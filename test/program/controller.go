@@ -10,7 +10,7 @@ import (
 
 // Controller builds osm-gitops as "make build" does, and copies it to a path. In a soak it gets the
 // race detector, with which it takes some five times the CPU. It is linked once for all tests, in the
-// user's cache, which takes seconds of a processor.
+// user's cache, which takes seconds of a processor. Its sources become inputs of the test.
 func Controller(ctx context.Context, path string) error {
 	root, err := Root()
 	if err != nil {
@@ -18,6 +18,9 @@ func Controller(ctx context.Context, path string) error {
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
+		return err
+	}
+	if err := DependOn("cmd", "pkg", "profiles", "deploy", "go.mod"); err != nil {
 		return err
 	}
 	built := filepath.Join(cache, "osm-gitops", "controller")

@@ -16,7 +16,6 @@ import (
 	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/renderer/html"
 
-	"github.com/osm-gitops/osm-gitops/test/cluster"
 	"github.com/osm-gitops/osm-gitops/test/program"
 )
 
@@ -29,7 +28,7 @@ func TestPictures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cluster.DependOn("cmd", "pkg", "profiles", "examples", "go.mod", "docs/demo.md"); err != nil {
+	if err := program.DependOn("cmd", "pkg", "profiles", "examples", "go.mod", "docs/demo.md"); err != nil {
 		t.Fatal(err)
 	}
 	pages := map[string][]byte{"/comment": comments(t, root), "/terminal": terminal(t, root)}

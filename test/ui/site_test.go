@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/osm-gitops/osm-gitops/test/cluster"
 	"github.com/osm-gitops/osm-gitops/test/program"
 )
 
@@ -24,7 +23,7 @@ func TestDocumentation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cluster.DependOn("docs", "examples", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "deploy/README.md", "profiles/README.md"); err != nil {
+	if err := program.DependOn("docs", "examples", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "deploy/README.md", "profiles/README.md"); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()

@@ -66,7 +66,7 @@ func newWorld(t *testing.T) *world {
 	var err error
 	w.root, err = program.Root()
 	w.must(err)
-	w.must(cluster.DependOn("cmd", "pkg", "profiles", "deploy", "examples", "go.mod"))
+	w.must(program.DependOn("examples"))
 	w.binary, w.kubeconfig = w.path("osm-gitops"), w.path("kubeconfig")
 	w.must(program.Controller(t.Context(), w.binary))
 	w.must(testenv.Install(t.Context(), w.cluster))

@@ -25,7 +25,6 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
-	"github.com/osm-gitops/osm-gitops/test/cluster"
 	"github.com/osm-gitops/osm-gitops/test/e2e"
 	"github.com/osm-gitops/osm-gitops/test/program"
 )
@@ -42,7 +41,7 @@ var lua = program.Program{Name: "lua", Sources: "test/argocd/lua", Package: ".",
 // argoCD builds what runs Lua.
 func (s *system) argoCD() *argo {
 	s.T.Helper()
-	if err := cluster.DependOn("test/argocd", "examples/argocd"); err != nil {
+	if err := program.DependOn("test/argocd", "examples/argocd"); err != nil {
 		s.T.Fatal(err)
 	}
 	path, err := lua.Path(s.T.Context(), os.Stderr)
