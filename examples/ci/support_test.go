@@ -19,30 +19,39 @@ import (
 // profileName is that of the generated repository.
 const profileName = "osp-ubuntu-web"
 
-// build builds the program once, into a folder for the PATH.
-var build = func() func(t *testing.T) string {
-	var once sync.Once
-	var dir string
-	var failed error
-	return func(t *testing.T) string {
-		t.Helper()
-		for _, name := range []string{"bash", "git", "curl", "jq"} {
-			if _, err := exec.LookPath(name); err != nil {
-				t.Skipf("SKIP: the recipes need %s, which is not here: %v", name, err)
-			}
-		}
-		once.Do(func() {
-			if dir, failed = os.MkdirTemp("", "osm-gitops"); failed != nil {
-				return
-			}
-			failed = program.Controller(t.Context(), filepath.Join(dir, "osm-gitops"))
-		})
-		if failed != nil {
-			t.Fatalf("building osm-gitops: %v", failed)
-		}
-		return dir
+// built is the folder of the program, for the PATH, after build was called.
+var built struct {
+	sync.Once
+	dir string
+	err error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if built.dir != "" {
+		_ = os.RemoveAll(built.dir)
 	}
-}()
+	os.Exit(code)
+}
+
+// build builds the program once, and returns its folder.
+func build(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"bash", "git", "curl", "jq"} {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Skipf("SKIP: the recipes need %s, which is not here: %v", name, err)
+		}
+	}
+	built.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "osm-gitops"); built.err == nil {
+			built.err = program.Controller(t.Context(), filepath.Join(built.dir, "osm-gitops"))
+		}
+	})
+	if built.err != nil {
+		t.Fatalf("building osm-gitops: %v", built.err)
+	}
+	return built.dir
+}
 
 // repository is what osm-gitops init makes.
 type repository struct {
