@@ -221,7 +221,7 @@ func start(ctx context.Context, binary, dir string, o Options) (*Cluster, error)
 	// Less CPU for the requests of a package: garbage is collected only when its heap, which is
 	// small, has grown to the limit, goroutines begin with stacks of the size that handlers need,
 	// instead of growing them in every request, and one of them runs at a time, because etcd and the
-	// API server would wake each other's threads for every request otherwise (a sixth of their CPU).
+	// API server would wake each other's threads for every request otherwise (14 % of their CPU).
 	// Soaks have all processors.
 	cmd.Env = append(os.Environ(), "GODEBUG=adaptivestackstart=1")
 	if !o.Production {

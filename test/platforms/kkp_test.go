@@ -319,10 +319,7 @@ func TestKKP(t *testing.T) {
 	if err := c.Apply(t.Context(), e2e.RepoPath("deploy/kkp/user-cluster.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	pools, every, turns := 20, 200*time.Millisecond, int64(10)
-	if os.Getenv("OSM_SOAK") == "1" {
-		pools, every, turns = 50, time.Second, 120
-	}
+	const pools = 50
 	s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
 	s.Source()
 	for i := range pools {
@@ -353,6 +350,10 @@ func TestKKP(t *testing.T) {
 
 	replacing, stop := context.WithCancel(t.Context())
 	defer stop()
+	every, turns := 200*time.Millisecond, int64(10)
+	if os.Getenv("OSM_SOAK") == "1" {
+		every, turns = time.Second, 120
+	}
 	count, done := replaceKinds(replacing, s.Client, every)
 	for version := 1; version <= 3 || count.Load() < turns; version++ {
 		s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", fmt.Sprintf("v1.%d.0", version), fmt.Sprintf("echo %d", version))})

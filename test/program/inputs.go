@@ -6,10 +6,9 @@ import (
 	"path/filepath"
 )
 
-// DependOn looks at every file below paths of the repository, so that go test takes
-// no result from its cache when one has changed. It sees what a test opens, but not
-// what programs read that the test runs, such as go build. Before m.Run it sees nothing, so TestMain
-// must not call this.
+// DependOn looks at every file below paths of the repository, so that go test takes no result from
+// its cache when one has changed. go test sees what a test opens, but not what programs read that the
+// test runs, such as go build. Before m.Run it sees nothing, so a call in TestMain has no effect.
 func DependOn(paths ...string) error {
 	root, err := Root()
 	if err != nil {
