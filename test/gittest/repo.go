@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -36,10 +37,17 @@ func Git(t testing.TB, dir string, args ...string) string {
 	return Input(t, dir, nil, args...)
 }
 
+// program is the path of git, which tests of histories run thousands of times.
+var program = sync.OnceValues(func() (string, error) { return exec.LookPath("git") })
+
 // Input runs the real git with an input.
 func Input(t testing.TB, dir string, stdin io.Reader, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "git", args...)
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), path, args...)
 	cmd.Dir, cmd.Stdin = dir, stdin
 	cmd.Env = append(os.Environ(),
 		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com",

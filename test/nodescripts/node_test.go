@@ -116,9 +116,7 @@ func (n *node) image() {
 	for path, text := range n.system.files() {
 		n.write(path, text, 0o644)
 	}
-	b, err := os.ReadFile(standIn)
-	n.must(err)
-	n.must(os.WriteFile(n.path(protocol.StandIn), b, 0o755))
+	n.must(os.Link(standIn, n.path(protocol.StandIn)))
 }
 
 // install puts a program into the node. Shells are themselves: they are what is
@@ -136,8 +134,22 @@ func (n *node) install(program string) {
 	}
 }
 
+// hostPrograms are the paths that hostProgram found, by name: each node has 70 of them.
+var hostPrograms sync.Map
+
 // hostProgram finds a program of the machine below /usr.
 func hostProgram(name string) (string, error) {
+	if path, ok := hostPrograms.Load(name); ok {
+		return path.(string), nil
+	}
+	path, err := findHostProgram(name)
+	if err == nil {
+		hostPrograms.Store(name, path)
+	}
+	return path, err
+}
+
+func findHostProgram(name string) (string, error) {
 	if name == "sh" {
 		name = "bash" // the usual /bin/sh of the systems that profiles are for
 	}
