@@ -368,11 +368,11 @@ func TestRefusedValues(t *testing.T) {
 		image + "cache: {sizeLimit: 5mi}":                          "such as 500M or 2Gi",
 		image + "cache: {sizeLimit: \"\"}":                         "cache.sizeLimit",
 	} {
-		out, err := render(t, values, "chart", chartDir, "osm")
+		out, errs, err := render(t, values, "chart", chartDir, "osm")
 		if err == nil {
 			t.Errorf("%q is rendered:\n%.300s", values, out)
-		} else if !strings.Contains(err.Error(), says) {
-			t.Errorf("%q is refused without %q:\n%s", values, says, err)
+		} else if !strings.Contains(errs, says) {
+			t.Errorf("%q is refused without %q:\n%s", values, says, errs)
 		}
 	}
 }
@@ -406,8 +406,8 @@ func TestNull(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err = render(t, string(text), "chart", chartDir, "osm")
-		return out, fmt.Sprint(err)
+		out, errs, _ = render(t, string(text), "chart", chartDir, "osm")
+		return out, errs
 	}
 	refused := 0
 	var walk func(value any, path ...string) (empty bool)
@@ -460,8 +460,8 @@ func TestMonitoringValues(t *testing.T) {
 		}
 	}
 	for values, want := range map[string]bool{image: true, "mode: worker\n": false} {
-		if _, err := render(t, values+"metrics: {serviceMonitor: {enabled: true}}\n", "chart", chartDir, "osm"); (err != nil) != want {
-			t.Errorf("with %q networkPolicy.metricsFrom is missed: %v", values, err)
+		if _, errs, err := render(t, values+"metrics: {serviceMonitor: {enabled: true}}\n", "chart", chartDir, "osm"); (err != nil) != want {
+			t.Errorf("with %q networkPolicy.metricsFrom is missed: %s", values, errs)
 		}
 	}
 }
@@ -500,9 +500,9 @@ func TestOneHelm(t *testing.T) {
 // helm lint finds nothing.
 func TestLint(t *testing.T) {
 	for _, values := range []string{image, "mode: worker", image + "mode: management\nworkerCluster: {kubeconfigSecret: {name: w}}"} {
-		out, err := render(t, values, "lint", chartDir, "osm")
+		out, errs, err := render(t, values, "lint", chartDir, "osm")
 		if err != nil || strings.TrimSpace(out) != "" {
-			t.Errorf("%v\n%s", err, out)
+			t.Errorf("%v\n%s%s", err, out, errs)
 		}
 	}
 }
@@ -521,9 +521,9 @@ func TestNotes(t *testing.T) {
 		{"osm/osm-gitops", "mode: worker", []string{"The kinds, the namespace cloud-init-settings and the permissions", "ServiceAccount osm-gitops in osm"}},
 		{"osm/osm-gitops", "mode: worker\nobserve: true", []string{"The kinds and the permissions", "ServiceAccount osm-gitops-dry-run in osm"}},
 	} {
-		out, err := render(t, image+c.values, "notes", chartDir, c.name)
+		out, errs, err := render(t, image+c.values, "notes", chartDir, c.name)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%v\n%s", err, errs)
 		}
 		for _, want := range c.want {
 			if !strings.Contains(out, want) {

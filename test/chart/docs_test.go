@@ -59,9 +59,9 @@ func TestExamplesOfThePage(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "mine", "kustomization.yaml"), []byte(block), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			out, err := render(t, "", "kustomize", filepath.Join(dir, "mine"))
+			out, errs, err := render(t, "", "kustomize", filepath.Join(dir, "mine"))
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("%v\n%s", err, errs)
 			}
 			if image := deployment(t, objects(t, out)).Spec.Template.Spec.Containers[0].Image; image != "registry.example.com/platform/osm-gitops:v1.0.0" {
 				t.Errorf("the kustomization of %s runs %s", page, image)

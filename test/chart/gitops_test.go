@@ -181,9 +181,9 @@ func TestKustomizationInstalls(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "built", "kustomization.yaml"), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := render(t, "", "kustomize", filepath.Join(dir, "built"))
+	out, errs, err := render(t, "", "kustomize", filepath.Join(dir, "built"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v\n%s", err, errs)
 	}
 	if image := deployment(t, objects(t, out)).Spec.Template.Spec.Containers[0].Image; image != "registry.example.com/platform/osm-gitops:v0.1.0" {
 		t.Errorf("it runs %s", image)

@@ -1,14 +1,13 @@
 package chart
 
 import (
-	"encoding/json"
+	"bytes"
 	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -39,39 +38,12 @@ var errUnavailable = errors.New("the libraries of Helm and kustomize cannot be h
 // renderer has the libraries of Helm and kustomize.
 var renderer = program.Program{Name: "chart-render", Sources: "test/chart/render", Package: ".", Args: []string{"-trimpath"}, Minutes: "a minute"}
 
-// renderProcess is the renderer that answers all tests; it ends with this process.
-var renderProcess struct {
-	sync.Mutex
-	requests  *json.Encoder
-	responses *json.Decoder
-}
-
-// render has the renderer render with values, and returns what Helm or kustomize say if they refuse.
-func render(t *testing.T, values string, args ...string) (output string, refused error) {
+// render runs the renderer with values on its standard input.
+func render(t *testing.T, values string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	if err := program.DependOn("deploy"); err != nil {
 		t.Fatal(err)
 	}
-	renderProcess.Lock()
-	defer renderProcess.Unlock()
-	if renderProcess.requests == nil {
-		startRenderer(t)
-	}
-	if err := renderProcess.requests.Encode(map[string]any{"args": args, "values": values}); err != nil {
-		t.Fatal(err)
-	}
-	var response struct{ Output, Error string }
-	if err := renderProcess.responses.Decode(&response); err != nil {
-		t.Fatal(err)
-	}
-	if response.Error != "" {
-		refused = errors.New(response.Error)
-	}
-	return response.Output, refused
-}
-
-func startRenderer(t *testing.T) {
-	t.Helper()
 	path, err := renderer.Path(t.Context(), os.Stderr)
 	if errors.Is(err, program.ErrUnavailable) && os.Getenv("CI") != "true" {
 		t.Skip(err) // without the module proxy; CI fails below
@@ -79,20 +51,11 @@ func startRenderer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(path) //nolint:noctx // it ends when its standard input does
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	renderProcess.requests, renderProcess.responses = json.NewEncoder(in), json.NewDecoder(out)
+	cmd := exec.CommandContext(t.Context(), path, args...)
+	var out, errs bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(values), &out, &errs
+	err = cmd.Run()
+	return out.String(), errs.String(), err
 }
 
 // chart renders the chart for a namespace, as the release that docs/install.md makes.
@@ -104,18 +67,18 @@ func chart(t *testing.T, namespace, values string) []*unstructured.Unstructured 
 // release renders the chart as a release of a name.
 func release(t *testing.T, name, namespace, values string) []*unstructured.Unstructured {
 	t.Helper()
-	out, err := render(t, values, "chart", chartDir, namespace+"/"+name)
+	out, errs, err := render(t, values, "chart", chartDir, namespace+"/"+name)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v\n%s", err, errs)
 	}
 	return objects(t, out)
 }
 
 func kustomize(t *testing.T, dir string) []*unstructured.Unstructured {
 	t.Helper()
-	out, err := render(t, "", "kustomize", filepath.Join(deploy, dir))
+	out, errs, err := render(t, "", "kustomize", filepath.Join(deploy, dir))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v\n%s", err, errs)
 	}
 	return objects(t, out)
 }

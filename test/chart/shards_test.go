@@ -63,11 +63,11 @@ func TestNamesOfShards(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"1e3", "7", "shards.a", strings.Repeat("a", 56)} {
-		out, err := render(t, selecting("a=b"), "chart", chartDir, "osm/"+name)
+		out, errs, err := render(t, selecting("a=b"), "chart", chartDir, "osm/"+name)
 		if err == nil {
 			t.Errorf("a shard may be called %s:\n%.300s", name, out)
-		} else if want := "the release is called " + name; !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "such as osm-gitops-") {
-			t.Errorf("a shard called %s is refused without %q:\n%s", name, want, err)
+		} else if want := "the release is called " + name; !strings.Contains(errs, want) || !strings.Contains(errs, "such as osm-gitops-") {
+			t.Errorf("a shard called %s is refused without %q:\n%s", name, want, errs)
 		}
 	}
 }

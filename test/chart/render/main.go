@@ -1,19 +1,16 @@
 // Command render shows what Helm makes of a chart, and kustomize of a folder, by their
-// own libraries. It reads requests, and writes a response to each, as JSON. The arguments of a
-// request:
+// own libraries:
 //
-//	chart DIR NAMESPACE [KIND...]   the manifests; KINDs that the cluster has, as group/version/Kind
-//	chart DIR NAMESPACE/NAME        those of a release that is not called osm-gitops
-//	notes DIR NAMESPACE             what helm install would say
-//	lint DIR NAMESPACE              a finding of helm lint each line
-//	kustomize DIR                   the manifests
+//	render chart DIR NAMESPACE [KIND...] <values.yaml   the manifests; KINDs that the cluster has, as group/version/Kind
+//	render chart DIR NAMESPACE/NAME <values.yaml        those of a release that is not called osm-gitops
+//	render notes DIR NAMESPACE <values.yaml             what helm install would say
+//	render lint DIR NAMESPACE <values.yaml              a finding of helm lint each line
+//	render kustomize DIR                                the manifests
 //
-// One process serves all tests: starting it takes as long as rendering the chart.
+// It exits 1 with what Helm or kustomize say when they refuse.
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -39,45 +36,19 @@ const kubeVersion = "v1.36.3"
 // standardRelease is the name that docs/install.md gives it.
 const standardRelease = "osm-gitops"
 
-// A request has the values of a chart as the text of a values.yaml.
-type request struct {
-	Args   []string
-	Values string
-}
-
-// A response has what Helm or kustomize say in Error if they refuse.
-type response struct{ Output, Error string }
-
 func main() {
-	requests, responses := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
-	for {
-		var req request
-		err := requests.Decode(&req)
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		var res response
-		if err == nil {
-			var out bytes.Buffer
-			if e := run(req.Args, req.Values, &out); e != nil {
-				res.Error = e.Error()
-			}
-			res.Output = out.String()
-			err = responses.Encode(res)
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "render:", err)
-			os.Exit(1)
-		}
+	if err := run(os.Args[1:], os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 }
 
-func run(args []string, values string, stdout io.Writer) error {
+func run(args []string, stdin io.Reader, stdout io.Writer) error {
 	switch {
 	case len(args) >= 3 && args[0] == "chart":
-		return manifests(args[1], args[2], args[3:], values, stdout)
+		return manifests(args[1], args[2], args[3:], stdin, stdout)
 	case len(args) == 3 && args[0] == "notes":
-		files, err := rendered(args[1], args[2], nil, values)
+		files, err := rendered(args[1], args[2], nil, stdin)
 		if err != nil {
 			return err
 		}
@@ -88,15 +59,15 @@ func run(args []string, values string, stdout io.Writer) error {
 		}
 		return nil
 	case len(args) == 3 && args[0] == "lint":
-		return linted(args[1], args[2], values, stdout)
+		return linted(args[1], args[2], stdin, stdout)
 	case len(args) == 2 && args[0] == "kustomize":
 		return kustomized(args[1], stdout)
 	}
-	return fmt.Errorf("unknown arguments %q", args)
+	return errors.New("usage: render chart|notes|lint DIR NAMESPACE, or render kustomize DIR")
 }
 
-func manifests(dir, namespace string, kinds []string, values string, stdout io.Writer) error {
-	files, err := rendered(dir, namespace, kinds, values)
+func manifests(dir, namespace string, kinds []string, stdin io.Reader, stdout io.Writer) error {
+	files, err := rendered(dir, namespace, kinds, stdin)
 	if err != nil {
 		return err
 	}
@@ -108,12 +79,12 @@ func manifests(dir, namespace string, kinds []string, values string, stdout io.W
 	return nil
 }
 
-func rendered(dir, namespace string, kinds []string, text string) (map[string]string, error) {
+func rendered(dir, namespace string, kinds []string, stdin io.Reader) (map[string]string, error) {
 	c, err := loader.LoadDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	values, err := chartutil.ReadValues([]byte(text))
+	values, err := readValues(stdin)
 	if err != nil {
 		return nil, err
 	}
@@ -139,6 +110,14 @@ func rendered(dir, namespace string, kinds []string, text string) (map[string]st
 	return engine.Render(c, all)
 }
 
+func readValues(stdin io.Reader) (chartutil.Values, error) {
+	b, err := io.ReadAll(stdin)
+	if err != nil {
+		return nil, err
+	}
+	return chartutil.ReadValues(b)
+}
+
 // fits is the check that helm install makes of kubeVersion in Chart.yaml.
 func fits(c *chart.Chart, version *chartutil.KubeVersion) error {
 	if want := c.Metadata.KubeVersion; want != "" && !chartutil.IsCompatibleRange(want, version.String()) {
@@ -147,8 +126,8 @@ func fits(c *chart.Chart, version *chartutil.KubeVersion) error {
 	return nil
 }
 
-func linted(dir, namespace, text string, stdout io.Writer) error {
-	values, err := chartutil.ReadValues([]byte(text))
+func linted(dir, namespace string, stdin io.Reader, stdout io.Writer) error {
+	values, err := readValues(stdin)
 	if err != nil {
 		return err
 	}
