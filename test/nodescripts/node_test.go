@@ -116,6 +116,7 @@ func (n *node) image() {
 	for path, text := range n.system.files() {
 		n.write(path, text, 0o644)
 	}
+	// One file for all nodes: nothing may write to it or change its mode.
 	n.must(os.Link(standIn, n.path(protocol.StandIn)))
 }
 
@@ -134,7 +135,7 @@ func (n *node) install(program string) {
 	}
 }
 
-// hostPrograms are the paths that hostProgram found, by name: each node has 70 of them.
+// hostPrograms are the paths that hostProgram found, by name: each node asks for some 40 of them.
 var hostPrograms sync.Map
 
 // hostProgram finds a program of the machine below /usr.
