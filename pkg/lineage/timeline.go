@@ -34,6 +34,9 @@ type Generation struct {
 	// From is when the pool got the configuration, Until when it got another or none.
 	// Until is zero if the pool still has it.
 	From, Until time.Time
+	// Archived is when the controller archived it, by the clock of the controller, or zero. Until is
+	// later if the OperatingSystemConfig that followed was deleted and created again.
+	Archived time.Time
 	// Record names the ControllerRevision with the record. It is empty if the record is
 	// on the pool's OperatingSystemConfig.
 	Record string
@@ -222,7 +225,7 @@ func GenerationsFromArchivedRecord(record metav1.Object) []Generation {
 	for _, in := range DecodeIntervals(a) {
 		g := AnnotatedGeneration(record)
 		g.SelectedBy, g.Revision = in.SelectedBy, in.Revision
-		g.From, g.Until = in.From.Time, in.Until.Time
+		g.From, g.Until, g.Archived = in.From.Time, in.Until.Time, in.Until.Time
 		g.UID, g.Replaces = in.UID, in.Replaces
 		g.Record = record.GetName()
 		out = append(out, g)

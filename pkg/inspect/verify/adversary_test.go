@@ -68,6 +68,13 @@ func TestAdversary(t *testing.T) {
 		"a node whose pool asks for another profile by now": {func(s *scene) {
 			clusterfixture.Get[*machines.MachineDeployment](s.e, "workers").Annotations[api.AnnotationOSP] = "osp-y"
 		}, "two", "agrees", ""},
+		"an OperatingSystemConfig that was deleted and created again": {func(s *scene) {
+			s.osc().CreationTimestamp, s.osc().UID = metav1.NewTime(clusterfixture.At(60)), "again"
+		}, "two", "agrees", ""},
+		"the same, for a node without a report": {func(s *scene) {
+			s.e.Write("workers", s.e.Join("workers", "silent", clusterfixture.At(45), nil))
+			s.osc().CreationTimestamp, s.osc().UID = metav1.NewTime(clusterfixture.At(60)), "again"
+		}, "silent", "agrees", ""},
 		"the record of another pool under the label of this one": {func(s *scene) {
 			s.joinedBetween("torn")
 			s.recordBetween("kube-system/other", "")

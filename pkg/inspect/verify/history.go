@@ -18,12 +18,23 @@ import (
 // within reports whether the pool certainly had a generation at some time between two
 // times.
 func within(g lineage.Generation, from, until time.Time) bool {
-	return g.From.Add(lineage.Leeway).Before(until) && (g.Until.IsZero() || g.Until.Add(-lineage.Leeway).After(from))
+	return g.From.Add(lineage.Leeway).Before(until) && (g.Until.IsZero() || certainEnd(g).After(from))
 }
 
 // covers reports whether the pool certainly had this generation throughout an interval.
 func covers(g lineage.Generation, from, until time.Time) bool {
-	return g.From.Add(lineage.Leeway).Before(from) && !g.Until.IsZero() && g.Until.Add(-lineage.Leeway).After(until)
+	return g.From.Add(lineage.Leeway).Before(from) && !g.Until.IsZero() && certainEnd(g).After(until)
+}
+
+// certainEnd returns until when the pool certainly had a generation. The next one can have begun
+// before its OperatingSystemConfig was created, because that can be deleted and created again, but
+// not before the controller archived this one.
+func certainEnd(g lineage.Generation) time.Time {
+	end := g.Until
+	if g.Archived.Before(end) {
+		end = g.Archived
+	}
+	return end.Add(-lineage.Leeway)
 }
 
 // readTimeline reads the generations of a pool.
@@ -68,7 +79,7 @@ func (v *Verifier) compareHistory(ctx context.Context, s *target) (*Difference, 
 	window := api.ProvenanceWindow{From: &began, Until: np.Window.Until}
 	near := func(p lineage.Generation) bool { return isTarget(p) && p.WasCurrentDuring(window, lineage.Bridge) }
 	if slices.ContainsFunc(had, isTarget) && !slices.ContainsFunc(had, near) {
-		for _, p := range had { // a record that was created again begins too late
+		for _, p := range had {
 			if covers(p, from, until) {
 				return newDifference("spec.configuration.inputDigest", 0, p.InputDigest+", which the pool had at that time", s.digest), nil
 			}
