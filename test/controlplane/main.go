@@ -135,6 +135,7 @@ func run(o options) error {
 	if o.separate {
 		return serveInChild(o, args)
 	}
+	callInProcess(etcd.Server)
 	os.Args = append([]string{"kube-apiserver"}, args...)
 	if rc := cli.Run(apiserver.NewAPIServerCommand()); rc != 0 {
 		return fmt.Errorf("kube-apiserver exited with %d", rc)

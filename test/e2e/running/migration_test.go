@@ -337,6 +337,7 @@ func (s *system) observe(reason string, says ...string) {
 	for _, r := range s.attemptsSince(mark, "osm-gitops-dry-run") {
 		switch r {
 		case "create" + lease, "update" + lease + "/osm-gitops-observe":
+		case "update" + lease + "/osm-gitops-observe refused": // releases it while a renewal that the end interrupted is written
 		case "patch /apis/gitops.k8c.io/v1alpha1/namespaces/" + e2e.Namespace + "/profilesources/osps/status":
 			conditions++
 		default:
