@@ -34,8 +34,9 @@ type Generation struct {
 	// From is when the pool got the configuration, Until when it got another or none.
 	// Until is zero if the pool still has it.
 	From, Until time.Time
-	// Archived is when the controller archived it, by the clock of the controller, or zero. Until is
-	// later if the OperatingSystemConfig that followed was deleted and created again.
+	// Archived is when the controller archived it, by the clock of the controller. It is zero if the
+	// pool still has it, or if the archived interval has no end. Until is the begin of the next one
+	// if that followed.
 	Archived time.Time
 	// Record names the ControllerRevision with the record. It is empty if the record is
 	// on the pool's OperatingSystemConfig.

@@ -337,7 +337,7 @@ func TestKilled(t *testing.T) {
 		t.Fatalf("got %q (%v)", line, err)
 	}
 	eventually(t, func() error {
-		if n := len(processes(t, dir)); n < 2 { // itself, kube-apiserver
+		if n := len(processes(t, dir)); n < 3 { // itself, kube-apiserver, kube-controller-manager
 			return fmt.Errorf("%d processes run", n)
 		}
 		return nil

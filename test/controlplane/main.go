@@ -1,11 +1,10 @@
 // Command controlplane runs a throw-away Kubernetes control plane on loopback:
-// an embedded etcd, a real kube-apiserver and (built with -tags kcm) the real
-// kube-controller-manager in one process. It is a test fixture, not a way to run
-// a cluster: etcd does not fsync.
+// an embedded etcd and a real kube-apiserver in one process, and (built with
+// -tags kcm) the real kube-controller-manager as a child process of the same
+// binary. It is a test fixture, not a way to run a cluster: etcd does not fsync.
 //
-// Nothing of it outlives it: an API server in a child process dies with its
-// parent, and package test/cluster, which starts it for tests, has it die with
-// the test.
+// Nothing of it outlives it: children die with their parent, and package
+// test/cluster, which starts it for tests, has it die with the test.
 package main
 
 import (
@@ -52,13 +51,23 @@ var smallSet = strings.Join([]string{
 	"validatingadmissionpolicy-status-controller",
 }, ",")
 
-// runControllers is set by kcm.go when built with -tags kcm.
-var runControllers func(ctx context.Context, args []string) error
+// controllerManager is set by kcm.go when built with -tags kcm.
+var controllerManager func() int
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "kube-apiserver" {
-		os.Args = os.Args[1:]
-		os.Exit(cli.Run(apiserver.NewAPIServerCommand()))
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "kube-controller-manager":
+			if controllerManager == nil {
+				fmt.Fprintln(os.Stderr, "controlplane: built without -tags kcm")
+				os.Exit(1)
+			}
+			os.Args = append([]string{"kube-controller-manager"}, os.Args[2:]...)
+			os.Exit(controllerManager())
+		case "kube-apiserver":
+			os.Args = append([]string{"kube-apiserver"}, os.Args[2:]...)
+			os.Exit(cli.Run(apiserver.NewAPIServerCommand()))
+		}
 	}
 	var o options
 	flag.StringVar(&o.dir, "dir", "", "state directory (etcd data, certificates, kubeconfig, logs)")
@@ -92,7 +101,7 @@ func run(o options) error {
 	if o.dir == "" {
 		return errors.New("-dir is required")
 	}
-	if o.kcm && runControllers == nil {
+	if o.kcm && controllerManager == nil {
 		return errors.New("-kcm needs a binary built with -tags kcm")
 	}
 	if err := os.MkdirAll(o.dir, 0o700); err != nil {
@@ -133,9 +142,11 @@ func run(o options) error {
 	}
 	go announce(o, pki, start)
 	if o.separate {
-		return serveInChild(o, args)
+		return child(o, "kube-apiserver", args)
 	}
-	callInProcess(etcd.Server)
+	if err := callInProcess(etcd.Server); err != nil {
+		return err
+	}
 	os.Args = append([]string{"kube-apiserver"}, args...)
 	if rc := cli.Run(apiserver.NewAPIServerCommand()); rc != 0 {
 		return fmt.Errorf("kube-apiserver exited with %d", rc)
@@ -235,7 +246,7 @@ func announce(o options, p *pki, start time.Time) {
 	if o.controllers == "" {
 		o.controllers = smallSet
 	}
-	err := runControllers(context.Background(), []string{
+	err := child(o, "kube-controller-manager", []string{
 		"--kubeconfig=" + p.path("admin.kubeconfig"),
 		"--service-account-private-key-file=" + p.path("sa.key"),
 		"--root-ca-file=" + p.path("ca.crt"),
@@ -250,7 +261,6 @@ func announce(o options, p *pki, start time.Time) {
 		"--v=0",
 	})
 	fmt.Fprintln(os.Stderr, "controlplane: kube-controller-manager:", err)
-	os.Exit(1)
 }
 
 func writeReady(dir string, content map[string]any) error {
@@ -265,10 +275,9 @@ func writeReady(dir string, content map[string]any) error {
 	return os.Rename(path+".tmp", path)
 }
 
-// serveInChild runs the API server in a process of its own, logging to DIR/kube-apiserver.log, and
-// starts it again whenever it ends (so that kill -9 is a restart).
-func serveInChild(o options, args []string) error {
-	const component = "kube-apiserver"
+// child runs this binary again as component, logging to DIR/component.log,
+// and starts it again whenever it ends (so that kill -9 is a restart).
+func child(o options, component string, args []string) error {
 	runtime.LockOSThread() // Pdeathsig is sent when the starting thread ends
 	defer runtime.UnlockOSThread()
 	for {

@@ -26,12 +26,12 @@ func covers(g lineage.Generation, from, until time.Time) bool {
 	return g.From.Add(lineage.Leeway).Before(from) && !g.Until.IsZero() && certainEnd(g).After(until)
 }
 
-// certainEnd returns until when the pool certainly had a generation. The next one can have begun
-// before its OperatingSystemConfig was created, because that can be deleted and created again, but
-// not before the controller archived this one.
+// certainEnd returns until when the pool certainly had a generation. If the OperatingSystemConfig of
+// the next one was created long after the controller archived this one, it can have been deleted and
+// created again.
 func certainEnd(g lineage.Generation) time.Time {
 	end := g.Until
-	if g.Archived.Before(end) {
+	if !g.Archived.IsZero() && end.Sub(g.Archived) > lineage.Leeway {
 		end = g.Archived
 	}
 	return end.Add(-lineage.Leeway)
@@ -79,7 +79,7 @@ func (v *Verifier) compareHistory(ctx context.Context, s *target) (*Difference, 
 	window := api.ProvenanceWindow{From: &began, Until: np.Window.Until}
 	near := func(p lineage.Generation) bool { return isTarget(p) && p.WasCurrentDuring(window, lineage.Bridge) }
 	if slices.ContainsFunc(had, isTarget) && !slices.ContainsFunc(had, near) {
-		for _, p := range had {
+		for _, p := range had { // only what is certain, because the target can have been created again
 			if covers(p, from, until) {
 				return newDifference("spec.configuration.inputDigest", 0, p.InputDigest+", which the pool had at that time", s.digest), nil
 			}

@@ -305,7 +305,7 @@ func (s *system) attemptsSince(mark int64, account string) []string {
 		path, _, _ := strings.Cut(a.RequestURI, "?")
 		request := a.Verb + " " + path
 		if a.ResponseStatus.Code >= 400 {
-			request += " refused"
+			request += fmt.Sprintf(" %d refused", a.ResponseStatus.Code)
 		}
 		out = append(out, request)
 	}
@@ -337,7 +337,7 @@ func (s *system) observe(reason string, says ...string) {
 	for _, r := range s.attemptsSince(mark, "osm-gitops-dry-run") {
 		switch r {
 		case "create" + lease, "update" + lease + "/osm-gitops-observe":
-		case "update" + lease + "/osm-gitops-observe refused": // releases it while a renewal that the end interrupted is written
+		case "update" + lease + "/osm-gitops-observe 409 refused": // releases it while a renewal that the end interrupted is written
 		case "patch /apis/gitops.k8c.io/v1alpha1/namespaces/" + e2e.Namespace + "/profilesources/osps/status":
 			conditions++
 		default:
