@@ -14,6 +14,7 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -301,11 +302,28 @@ func child(o options, component string, args []string) error {
 	}
 }
 
+// reserved are sockets of UDP at the ports of freePort.
+var reserved []net.PacketConn
+
+// freePort returns a port that is free on loopback and stays so until this process ends: it is
+// below those that Linux gives to who asks for any (from 32768), and other processes that choose
+// in the same way see that the same port of UDP is taken.
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+	var err error
+	for range 100 {
+		port := 10000 + rand.IntN(10000)
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		var tcp net.Listener
+		if tcp, err = net.Listen("tcp", address); err != nil {
+			continue
+		}
+		_ = tcp.Close()
+		var udp net.PacketConn
+		if udp, err = net.ListenPacket("udp", address); err != nil {
+			continue
+		}
+		reserved = append(reserved, udp)
+		return port, nil
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return 0, err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +23,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 	"github.com/osm-gitops/osm-gitops/test/program"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // stage is everything the story plays on.
@@ -223,11 +223,11 @@ func (s *stage) startController(ctx context.Context) (string, error) {
 	if err := s.writeKubeconfig(ctx, kubeconfig); err != nil {
 		return "", err
 	}
-	health, err := freeAddress()
+	health, err := testenv.FreeAddress()
 	if err != nil {
 		return "", err
 	}
-	metrics, err := freeAddress()
+	metrics, err := testenv.FreeAddress()
 	if err != nil {
 		return "", err
 	}
@@ -294,15 +294,4 @@ func (s *stage) applySource(ctx context.Context) error {
 // applyPools applies examples/pools and returns the pools.
 func (s *stage) applyPools(ctx context.Context) error {
 	return s.cluster.Apply(ctx, filepath.Join(s.root, "examples/pools"))
-}
-
-// freeAddress finds a free port on loopback. Another process may take it before it
-// is used; then the controller says so, and the demo with it.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }

@@ -2,12 +2,10 @@ package e2e
 
 import (
 	"bufio"
-	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -17,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 func (s *System) Scrape(address string) string {
@@ -107,12 +107,12 @@ func kernelAddress(text string) (string, error) {
 	return netip.AddrPortFrom(addr, uint16(n)).String(), nil
 }
 
+// FreeAddress is testenv's, for a test.
 func FreeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(context.WithoutCancel(t.Context()), "tcp", "127.0.0.1:0")
+	address, err := testenv.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return address
 }

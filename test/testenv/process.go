@@ -1,10 +1,13 @@
 package testenv
 
 import (
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -55,13 +58,32 @@ func (p *Process) Kill() {
 	<-p.Exited
 }
 
-// FreeAddress returns a free port on loopback. If another process takes the port before it is used,
-// its user fails with an error that says so.
+// reserved are sockets of UDP at the ports of FreeAddress.
+var reserved struct {
+	sync.Mutex
+	sockets []net.PacketConn
+}
+
+// FreeAddress returns an address on loopback whose port is free and stays so, also between a stop
+// and a start of its server: it is below the ports that Linux gives to who asks for any (from
+// 32768), and other processes that ask FreeAddress see that the same port of UDP is taken.
 func FreeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	reserved.Lock()
+	defer reserved.Unlock()
+	var err error
+	for range 100 {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(20000+rand.IntN(12768)))
+		var tcp net.Listener
+		if tcp, err = net.Listen("tcp", address); err != nil {
+			continue
+		}
+		_ = tcp.Close()
+		var udp net.PacketConn
+		if udp, err = net.ListenPacket("udp", address); err != nil {
+			continue
+		}
+		reserved.sockets = append(reserved.sockets, udp)
+		return address, nil
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	return "", err
 }

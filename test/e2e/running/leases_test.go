@@ -130,13 +130,20 @@ func TestLeases(t *testing.T) {
 	w.Served("web", "v1.0.0")
 
 	next := &system{&e2e.System{T: t, Cluster: m.Cluster, Client: m.Client, Git: m.Git, Cache: t.TempDir(), Log: &bytes.Buffer{}}}
-	t.Cleanup(next.Stop)
+	t.Cleanup(func() {
+		next.LogMu.Lock()
+		if t.Failed() {
+			t.Logf("the next replica's log:\n%s", e2e.Tail(next.Log.String(), 12_000))
+		}
+		next.LogMu.Unlock()
+		next.Stop()
+	})
 	nextProbe := e2e.FreeAddress(t)
 	next.Start(slices.Concat(a.flags, []string{"--leader-elect=true", "--health-probe-address", nextProbe,
 		"--worker-health-probe-address", "0", "--metrics-address", "0", "--worker-metrics-address", "0"})...)
 	m.probeSays(nextProbe, http.StatusOK, "[+]worker cluster: ok, waits until this replica leads")
 	a.management.Stop()
-	w.Process = nil
+	w.Process, w.Exited = next.Process, next.Exited
 	m.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two")})
 	w.Served("web", "v1.1.0")
 
@@ -147,6 +154,7 @@ func TestLeases(t *testing.T) {
 		t.Run("without "+lost.name, func(t *testing.T) {
 			if next.Process == nil {
 				next.Start(slices.Concat(a.flags, []string{"--leader-elect=true"})...)
+				w.Process, w.Exited = next.Process, next.Exited
 				m.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.2.0", "echo three")})
 				w.Served("web", "v1.2.0")
 			}
