@@ -1,6 +1,7 @@
 package lineage
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -60,14 +61,14 @@ func DetermineConfiguration(f Observation) Conclusion {
 			c.Bootstrap = first
 		}
 		c.Explanation = "the node reports this configuration, and its pool had it when the machine fetched its documents"
-	case first != nil:
+	case first != nil && agreed.Reason != api.ReasonNoRecords: // the node says otherwise, and may be right
 		c.Evidence, c.Configuration, c.Bootstrap = api.EvidenceInferred, first, first
 		c.Explanation = "the pool had this configuration from the creation of the machine until the node joined"
 		if len(candidates) > 1 {
 			c.Explanation = fmt.Sprintf("the pool had this configuration when the machine was created; it had %d configurations until the node joined, and each document can be from any of them", len(candidates))
 		}
 	default:
-		c.Explanation = why
+		c.Explanation = cmp.Or(why, agreed.Message)
 		if len(candidates) == 1 { // it is possible, and not certain
 			c.Possible = candidates
 		}
@@ -145,6 +146,8 @@ func CompareReport(f Observation) (*Generation, Agreement) {
 		return nil, noRecords()
 	case !found:
 		return nil, disagree(api.ReasonNeverCurrent, "it reports configuration %q, which its pool never had", report.Config)
+	case !during(g) && g.From.After(f.Window.Until.Time) && g.matchesReportedCommit(report) && f.Pool.CanPrecedeCreation(g, f.Window.Until.Time):
+		return nil, noRecords()
 	case !during(g):
 		return nil, disagree(api.ReasonNotCurrentThen, "it reports configuration %q, which its pool had from %s until %s, and not when the machine fetched its documents", report.Config, FormatTime(g.From), formatTimeOrNow(g.Until))
 	case !g.matchesReportedCommit(report):

@@ -36,13 +36,19 @@ func (v *Verifier) checkNode(ctx context.Context, s *target, what api.Provenance
 			return check.withDifference(d), err
 		}
 	}
-	for _, compare := range []func() *Difference{s.compareWindowWithIntervals, func() *Difference { return firstMismatch(s.timeFields()...) }, s.compareNodeReport} {
+	had, err := v.readTimeline(ctx, s)
+	if err != nil {
+		return check, err
+	}
+	for _, compare := range []func() *Difference{
+		func() *Difference { return s.compareWindowWithIntervals(had) },
+		func() *Difference { return firstMismatch(s.timeFields()...) },
+		s.compareNodeReport,
+		func() *Difference { return s.compareHistory(had) },
+	} {
 		if d := compare(); d != nil {
 			return check.withDifference(d), nil
 		}
-	}
-	if d, err := v.compareHistory(ctx, s); err != nil || d != nil {
-		return check.withDifference(d), err
 	}
 	d, err := from.compareSelectedBy(ctx, what, "spec.configuration.selectedBy", np.Spec.Configuration.SelectedBy)
 	return check.withDifference(d), err
@@ -222,9 +228,9 @@ func (v *Verifier) compareMachine(ctx context.Context, s *target) (*Difference, 
 }
 
 // compareWindowWithIntervals compares the intervals of an archived configuration with the time in which
-// the machine fetched its documents. It ignores the active configuration: the pool may have
-// had it before its creation time.
-func (s *target) compareWindowWithIntervals() *Difference {
+// the machine fetched its documents. The pool can have had a configuration before its creation time, and
+// the active one has no end.
+func (s *target) compareWindowWithIntervals(had lineage.Timeline) *Difference {
 	if s.gen == nil || s.gen.archived == nil {
 		return nil
 	}
@@ -232,9 +238,12 @@ func (s *target) compareWindowWithIntervals() *Difference {
 	if lineage.DecodeIntervals(s.gen.archived.Annotations) == nil {
 		return newDifference("annotation "+api.AnnotationIntervals+" of "+s.gen.describeHolder(), 0, "the JSON of intervals", "something else")
 	}
-	for _, g := range lineage.GenerationsFromArchivedRecord(s.gen.archived) {
-		if !g.Until.IsZero() && g.WasCurrentDuring(w, lineage.Bridge) {
-			return nil
+	if w.From == nil || !w.Until.Before(w.From) {
+		for _, g := range lineage.GenerationsFromArchivedRecord(s.gen.archived) {
+			began := !g.From.After(w.Until.Add(lineage.Leeway)) || had.CanPrecedeCreation(g, w.Until.Time)
+			if began && !g.Until.IsZero() && (w.From == nil || g.Until.Add(lineage.Bridge).After(w.From.Time)) {
+				return nil
+			}
 		}
 	}
 	return newDifference("spec.window", 0, "a time at which the pool had this configuration", w.Until.UTC().Format(time.RFC3339))
