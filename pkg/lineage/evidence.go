@@ -1,7 +1,6 @@
 package lineage
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -54,6 +53,9 @@ func DetermineConfiguration(f Observation) Conclusion {
 		c.Possible = candidates[max(0, len(candidates)-MaxPossible):]
 	}
 	first, why := f.atCreation(candidates)
+	// The pool may have had what the node reports, so nothing else is inferred.
+	claimed, known := f.reportedOne(f.Report.Config)
+	uncertain := known && agreed.Reason == api.ReasonNoRecords
 	switch {
 	case reported != nil:
 		c.Evidence, c.Configuration, c.Bootstrap = api.EvidenceReported, reported, reported
@@ -61,14 +63,20 @@ func DetermineConfiguration(f Observation) Conclusion {
 			c.Bootstrap = first
 		}
 		c.Explanation = "the node reports this configuration, and its pool had it when the machine fetched its documents"
-	case first != nil && agreed.Reason != api.ReasonNoRecords: // the node says otherwise, and may be right
+	case uncertain:
+		c.Explanation = agreed.Message
+		if !slices.ContainsFunc(candidates, func(g Generation) bool { return g.UID == claimed.UID }) {
+			candidates = append(slices.Clone(candidates), claimed)
+		}
+		c.Possible = candidates[max(0, len(candidates)-MaxPossible):]
+	case first != nil:
 		c.Evidence, c.Configuration, c.Bootstrap = api.EvidenceInferred, first, first
 		c.Explanation = "the pool had this configuration from the creation of the machine until the node joined"
 		if len(candidates) > 1 {
 			c.Explanation = fmt.Sprintf("the pool had this configuration when the machine was created; it had %d configurations until the node joined, and each document can be from any of them", len(candidates))
 		}
 	default:
-		c.Explanation = cmp.Or(why, agreed.Message)
+		c.Explanation = why
 		if len(candidates) == 1 { // it is possible, and not certain
 			c.Possible = candidates
 		}
@@ -185,7 +193,7 @@ func (f Observation) mayLackRecord() bool {
 		}
 		servedUntil = g.Until
 	}
-	return len(f.Pool) == 0
+	return len(f.Pool) == 0 || f.Pool[0].From.After(f.Window.Until.Add(Leeway))
 }
 
 func noRecords() Agreement {

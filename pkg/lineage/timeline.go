@@ -107,9 +107,11 @@ func (t Timeline) Current() (Generation, bool) {
 
 // CanPrecedeCreation reports whether the pool can have had a generation at a time before its
 // OperatingSystemConfig was created. Those of a rebuilt cluster, and those that were deleted and created
-// again, are younger than their nodes. It is certain that it had not if it had an earlier one for longer.
+// again, are younger than their nodes. It is certain that it had not if it had an earlier one then.
 func (t Timeline) CanPrecedeCreation(g Generation, at time.Time) bool {
-	return !slices.ContainsFunc(t, func(earlier Generation) bool { return earlier.From.Before(g.From) && earlier.CertainEnd().After(at) })
+	return !slices.ContainsFunc(t, func(earlier Generation) bool {
+		return earlier.From.Before(g.From) && !earlier.From.After(at) && earlier.CertainEnd().After(at)
+	})
 }
 
 // within are the generations that the pool had during a window.

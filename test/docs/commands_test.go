@@ -115,10 +115,13 @@ esac
 const prelude = `
 # A configuration that changes is absent for a moment, and has another digest then.
 configured() {
-	local osc=osc/${1#*/}-${1%/*}-config secret=secret/${1#*/}-${1%/*}-bootstrap-config digest='{.metadata.annotations.gitops\.k8c\.io/input-digest}' now
+	local osc=osc/${1#*/}-${1%/*}-config secret=secret/${1#*/}-${1%/*}-bootstrap-config digest='{.metadata.annotations.gitops\.k8c\.io/input-digest}' now end=$((SECONDS + 60))
 	until kubectl -n kube-system wait --for=create --timeout=60s "$osc" && now=$(kubectl -n kube-system get "$osc" -o "jsonpath=$digest") &&
 		kubectl -n cloud-init-settings wait --for=create --timeout=60s "$secret" &&
-		kubectl -n cloud-init-settings wait --timeout=10s "$secret" --for="jsonpath=$digest=$now"; do :; done
+		kubectl -n cloud-init-settings wait --timeout=10s "$secret" --for="jsonpath=$digest=$now"; do
+		((SECONDS < end)) || return 1
+		sleep 0.2
+	done
 }
 published() { kubectl -n kube-system wait --for=create --timeout=60s configmap/osm-gitops-snapshot; }
 

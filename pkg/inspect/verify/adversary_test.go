@@ -75,11 +75,23 @@ func TestAdversary(t *testing.T) {
 			s.e.Write("workers", s.e.Join("workers", "silent", clusterfixture.At(45), nil))
 			s.osc().CreationTimestamp, s.osc().UID = metav1.NewTime(clusterfixture.At(60)), "again"
 		}, "silent", "agrees", ""},
-		"a configuration that was created again, and later archived": {func(s *scene) { s.began(25) }, "one", "agrees", ""},
+		"a configuration that was created again, and later archived": {func(s *scene) { s.began(25) }, "one", "unproven", ""},
 		"the same, as a possible configuration": {func(s *scene) {
 			s.joinedBetween("torn")
 			s.began(25)
 		}, "torn", "agrees", ""},
+		"the same, and the window ends before it begins": {func(s *scene) {
+			s.began(25)
+			s.provenance("one").Spec.Window.Until = metav1.NewTime(clusterfixture.At(1))
+		}, "one", "NodeProvenance differs", "spec.window"},
+		"the same, with an edited commit": {func(s *scene) {
+			s.began(25)
+			s.provenance("one").Spec.Configuration.SelectedBy = clusterfixture.Commit(9)
+		}, "one", "NodeProvenance differs", "spec.configuration.selectedBy"},
+		"the same, and the record before it began after the node had joined": {func(s *scene) {
+			s.began(25)
+			s.recordDuring("kube-system/workers", 22, 24, "")
+		}, "one", "unproven", ""},
 		"and the pool had another one before": {func(s *scene) {
 			s.began(25)
 			s.recordDuring("kube-system/workers", 5, 24, "")

@@ -97,8 +97,8 @@ func (s *target) comparePossible(had lineage.Timeline) *Difference {
 		if d := firstMismatch(field{at + "profile", p.Profile, l.Profile}, field{at + "version", p.Version, l.Version}, field{at + "commit", p.Commit, l.Commit}); d != nil {
 			return d
 		}
-		began := func(p lineage.Generation) bool {
-			return p.From.Equal(l.From.Time) || p.From.After(l.From.Time) && had.CanPrecedeCreation(p, l.From.Time)
+		began := func(p lineage.Generation) bool { // or it may have been created again
+			return p.Until.IsZero() || p.From.Equal(l.From.Time) || p.From.After(l.From.Time) && had.CanPrecedeCreation(p, l.From.Time)
 		}
 		if !slices.ContainsFunc(same, began) {
 			return newDifference(at+"from", 0, p.From.UTC().Format(time.RFC3339), l.From.UTC().Format(time.RFC3339))
