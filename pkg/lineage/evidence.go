@@ -53,9 +53,7 @@ func DetermineConfiguration(f Observation) Conclusion {
 		c.Possible = candidates[max(0, len(candidates)-MaxPossible):]
 	}
 	first, why := f.atCreation(candidates)
-	// The pool may have had what the node reports, so nothing else is inferred.
 	claimed, known := f.reportedOne(f.Report.Config)
-	uncertain := known && agreed.Reason == api.ReasonNoRecords
 	switch {
 	case reported != nil:
 		c.Evidence, c.Configuration, c.Bootstrap = api.EvidenceReported, reported, reported
@@ -63,11 +61,9 @@ func DetermineConfiguration(f Observation) Conclusion {
 			c.Bootstrap = first
 		}
 		c.Explanation = "the node reports this configuration, and its pool had it when the machine fetched its documents"
-	case uncertain:
+	case known && agreed.Reason == api.ReasonNoRecords: // it may be true, so nothing else is inferred
 		c.Explanation = agreed.Message
-		if !slices.ContainsFunc(candidates, func(g Generation) bool { return g.UID == claimed.UID }) {
-			candidates = append(slices.Clone(candidates), claimed)
-		}
+		candidates = append(slices.Clone(candidates), claimed)
 		c.Possible = candidates[max(0, len(candidates)-MaxPossible):]
 	case first != nil:
 		c.Evidence, c.Configuration, c.Bootstrap = api.EvidenceInferred, first, first
