@@ -53,6 +53,7 @@ func DetermineConfiguration(f Observation) Conclusion {
 		c.Possible = candidates[max(0, len(candidates)-MaxPossible):]
 	}
 	first, why := f.atCreation(candidates)
+	claimed, known := f.reportedOne(f.Report.Config)
 	switch {
 	case reported != nil:
 		c.Evidence, c.Configuration, c.Bootstrap = api.EvidenceReported, reported, reported
@@ -60,6 +61,10 @@ func DetermineConfiguration(f Observation) Conclusion {
 			c.Bootstrap = first
 		}
 		c.Explanation = "the node reports this configuration, and its pool had it when the machine fetched its documents"
+	case known && agreed.Reason == api.ReasonNoRecords: // it may be true, so nothing else is inferred
+		c.Explanation = agreed.Message
+		candidates = append(slices.Clone(candidates), claimed)
+		c.Possible = candidates[max(0, len(candidates)-MaxPossible):]
 	case first != nil:
 		c.Evidence, c.Configuration, c.Bootstrap = api.EvidenceInferred, first, first
 		c.Explanation = "the pool had this configuration from the creation of the machine until the node joined"
@@ -145,6 +150,8 @@ func CompareReport(f Observation) (*Generation, Agreement) {
 		return nil, noRecords()
 	case !found:
 		return nil, disagree(api.ReasonNeverCurrent, "it reports configuration %q, which its pool never had", report.Config)
+	case !during(g) && g.From.After(f.Window.Until.Time) && g.matchesReportedCommit(report) && f.Pool.CanPrecedeCreation(g, f.Window.Until.Time):
+		return nil, noRecords()
 	case !during(g):
 		return nil, disagree(api.ReasonNotCurrentThen, "it reports configuration %q, which its pool had from %s until %s, and not when the machine fetched its documents", report.Config, FormatTime(g.From), formatTimeOrNow(g.Until))
 	case !g.matchesReportedCommit(report):
@@ -182,7 +189,7 @@ func (f Observation) mayLackRecord() bool {
 		}
 		servedUntil = g.Until
 	}
-	return len(f.Pool) == 0
+	return len(f.Pool) == 0 || f.Pool[0].From.After(f.Window.Until.Add(Leeway))
 }
 
 func noRecords() Agreement {

@@ -165,6 +165,7 @@ func TestConclude(t *testing.T) {
 		{version: "v1", from: 0, until: 100}, {version: "v2", from: 100, until: 200, replaces: "osc-0"}, {version: "v1", from: 200, until: -1, replaces: "osc-1"},
 	}
 	template := []stood{{version: "v1", from: 0, until: 100.05, revision: "1"}, {version: "v2", from: 100.05, until: -1, revision: "2", replaces: "osc-0"}}
+	again := []stood{{version: "v1", from: 0, until: 20}, {version: "v2", from: 100, until: -1, replaces: "osc-0"}} // the second was created at 20, and then at 100
 	taken := []stood{{version: "v1", from: 100, until: -1, replaces: "the reference's"}}
 	says := func(version string) api.NodeReport {
 		rec := record(t, version)
@@ -207,16 +208,31 @@ func TestConclude(t *testing.T) {
 			evidence: api.EvidenceInferred, of: "v1 v1", agreement: api.ReasonNeverCurrent},
 		"a configuration of before": {past: pushed, window: window(150, 154), report: says("v1"), evidence: api.EvidenceInferred, of: "v2 v2", agreement: api.ReasonNotCurrentThen},
 		"a configuration of after":  {past: pushed, window: window(50, 54), report: says("v2"), evidence: api.EvidenceInferred, of: "v1 v1", agreement: api.ReasonNotCurrentThen},
+		"a configuration of after, of a node that took long": {past: append(pushed[:1:1], stood{version: "v2", from: 100, until: 200, replaces: "osc-0"}, stood{version: "v3", from: 200, until: -1, replaces: "osc-1"}),
+			window: window(98, 102), report: says("v3"), evidence: api.EvidenceInferred, of: "v1 v1", possible: "v1 0-100, v2 100-200", agreement: api.ReasonNotCurrentThen},
 		"another commit": {past: steady, window: window(50, 54), report: api.NodeReport{Config: says("v1").Config, Commit: says("v2").Commit},
 			evidence: api.EvidenceInferred, of: "v1 v1", agreement: api.ReasonOtherCommit},
 		"a commit alone that fits":     {past: steady, window: window(50, 54), report: api.NodeReport{Commit: says("v1").Commit}, evidence: api.EvidenceInferred, of: "v1 v1", agreement: api.ReasonRecorded},
 		"a commit alone that does not": {past: steady, window: window(50, 54), report: api.NodeReport{Commit: says("v2").Commit}, evidence: api.EvidenceInferred, of: "v1 v1", agreement: api.ReasonOtherCommit},
 
 		// Generations without records.
-		"a pool without records":                  {window: window(50, 54), report: says("v1"), evidence: api.EvidenceUnknown, agreement: api.ReasonNoRecords},
-		"before the pool was taken over":          {past: taken, window: window(50, 54), report: says("v2"), evidence: api.EvidenceUnknown, agreement: api.ReasonNoRecords},
-		"while it was taken over":                 {past: taken, window: window(98, 102), evidence: api.EvidenceUnknown, possible: "v1 100-now", agreement: api.ReasonNothingReported},
-		"after it was taken over":                 {past: taken, window: window(110, 114), evidence: api.EvidenceInferred, of: "v1 v1", agreement: api.ReasonNothingReported},
+		"a pool without records":         {window: window(50, 54), report: says("v1"), evidence: api.EvidenceUnknown, agreement: api.ReasonNoRecords},
+		"before the pool was taken over": {past: taken, window: window(50, 54), report: says("v2"), evidence: api.EvidenceUnknown, agreement: api.ReasonNoRecords},
+		"while it was taken over":        {past: taken, window: window(98, 102), evidence: api.EvidenceUnknown, possible: "v1 100-now", agreement: api.ReasonNothingReported},
+		"after it was taken over":        {past: taken, window: window(110, 114), evidence: api.EvidenceInferred, of: "v1 v1", agreement: api.ReasonNothingReported},
+		"a node of a cluster that was rebuilt": {past: []stood{{version: "v1", from: 100, until: -1}}, window: window(50, 54), report: says("v1"),
+			evidence: api.EvidenceUnknown, possible: "v1 100-now", agreement: api.ReasonNoRecords},
+		"and one with a configuration of before": {past: []stood{{version: "v2", from: 100, until: -1}}, window: window(50, 54), report: says("v1"),
+			evidence: api.EvidenceUnknown, agreement: api.ReasonNoRecords},
+		"and one that reports a commit alone": {past: []stood{{version: "v2", from: 100, until: -1}}, window: window(50, 54),
+			report: api.NodeReport{Commit: says("v1").Commit}, evidence: api.EvidenceUnknown, agreement: api.ReasonNoRecords},
+		"and one whose pool got another after it was rebuilt": {past: []stood{{version: "v1", from: 100, until: 200}, {version: "v2", from: 200, until: -1, replaces: "osc-0"}},
+			window: window(50, 54), report: says("v2"), evidence: api.EvidenceUnknown, possible: "v2 200-now", agreement: api.ReasonNoRecords},
+		"and one that reports another commit": {past: []stood{{version: "v1", from: 100, until: -1}}, window: window(50, 54),
+			report: api.NodeReport{Config: says("v1").Config, Commit: says("v2").Commit}, evidence: api.EvidenceUnknown, agreement: api.ReasonNotCurrentThen},
+		"a configuration that was created again":  {past: again, window: window(50, 54), report: says("v2"), evidence: api.EvidenceUnknown, possible: "v1 0-100, v2 100-now", agreement: api.ReasonNoRecords},
+		"and a node from before it":               {past: again, window: window(10, 14), report: says("v2"), evidence: api.EvidenceInferred, of: "v1 v1", agreement: api.ReasonNotCurrentThen},
+		"and a node that reports nothing":         {past: again, window: window(50, 54), evidence: api.EvidenceInferred, of: "v1 v1", agreement: api.ReasonNothingReported},
 		"a machine that is younger than its node": {past: pushed, window: window(-1, 150), evidence: api.EvidenceUnknown, possible: "v1 0-100, v2 100-now", agreement: api.ReasonNothingReported},
 		"and the node says what it has":           {past: pushed, window: window(-1, 150), report: says("v1"), evidence: api.EvidenceReported, of: "v1 v1", possible: "v1 0-100, v2 100-now", agreement: api.ReasonRecorded},
 	} {

@@ -1,6 +1,7 @@
 package lineage
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -61,6 +62,17 @@ func (g Generation) WasCurrentDuring(w api.ProvenanceWindow, late time.Duration)
 	return g.Until.IsZero() || w.From == nil || g.Until.Add(late).After(w.From.Time)
 }
 
+// CertainEnd returns until when the pool certainly had the generation. If the OperatingSystemConfig of
+// the next one was created long after the controller archived this one, it can have been deleted and
+// created again.
+func (g Generation) CertainEnd() time.Time {
+	end := g.Until
+	if !g.Archived.IsZero() && end.Sub(g.Archived) > Leeway {
+		end = g.Archived
+	}
+	return end.Add(-Leeway)
+}
+
 // Configuration returns a generation in the form of the API.
 func (g Generation) Configuration() api.PossibleConfiguration {
 	p := api.PossibleConfiguration{
@@ -91,6 +103,15 @@ func (t Timeline) Current() (Generation, bool) {
 		return t[n-1], true
 	}
 	return Generation{}, false
+}
+
+// CanPrecedeCreation reports whether the pool can have had a generation at a time before its
+// OperatingSystemConfig was created. Those of a rebuilt cluster, and those that were deleted and created
+// again, are younger than their nodes. It is certain that it had not if it had an earlier one then.
+func (t Timeline) CanPrecedeCreation(g Generation, at time.Time) bool {
+	return !slices.ContainsFunc(t, func(earlier Generation) bool {
+		return earlier.From.Before(g.From) && !earlier.From.After(at) && earlier.CertainEnd().After(at)
+	})
 }
 
 // within are the generations that the pool had during a window.

@@ -113,12 +113,15 @@ esac
 
 // prelude has what scenes say between blocks.
 const prelude = `
+# A configuration that changes is absent for a moment, and has another digest then.
 configured() {
-	kubectl -n kube-system wait --for=create --timeout=60s "osc/${1#*/}-${1%/*}-config"
-	local digest='{.metadata.annotations.gitops\.k8c\.io/input-digest}' secret=secret/${1#*/}-${1%/*}-bootstrap-config
-	kubectl -n cloud-init-settings wait --for=create --timeout=60s "$secret"
-	kubectl -n cloud-init-settings wait --timeout=60s "$secret" \
-		--for="jsonpath=$digest=$(kubectl -n kube-system get "osc/${1#*/}-${1%/*}-config" -o "jsonpath=$digest")"
+	local osc=osc/${1#*/}-${1%/*}-config secret=secret/${1#*/}-${1%/*}-bootstrap-config digest='{.metadata.annotations.gitops\.k8c\.io/input-digest}' now end=$((SECONDS + 60))
+	until kubectl -n kube-system wait --for=create --timeout=60s "$osc" && now=$(kubectl -n kube-system get "$osc" -o "jsonpath=$digest") &&
+		kubectl -n cloud-init-settings wait --for=create --timeout=60s "$secret" &&
+		kubectl -n cloud-init-settings wait --timeout=10s "$secret" --for="jsonpath=$digest=$now"; do
+		((SECONDS < end)) || return 1
+		sleep 0.2
+	done
 }
 published() { kubectl -n kube-system wait --for=create --timeout=60s configmap/osm-gitops-snapshot; }
 

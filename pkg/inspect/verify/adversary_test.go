@@ -75,6 +75,32 @@ func TestAdversary(t *testing.T) {
 			s.e.Write("workers", s.e.Join("workers", "silent", clusterfixture.At(45), nil))
 			s.osc().CreationTimestamp, s.osc().UID = metav1.NewTime(clusterfixture.At(60)), "again"
 		}, "silent", "agrees", ""},
+		"a configuration that was created again, and later archived": {func(s *scene) { s.began(25) }, "one", "unproven", ""},
+		"the same, as a possible configuration": {func(s *scene) {
+			s.joinedBetween("torn")
+			s.began(25)
+		}, "torn", "agrees", ""},
+		"the same, and the window ends before it begins": {func(s *scene) {
+			s.began(25)
+			s.provenance("one").Spec.Window.Until = metav1.NewTime(clusterfixture.At(1))
+		}, "one", "NodeProvenance differs", "spec.window"},
+		"the same, with an edited commit": {func(s *scene) {
+			s.began(25)
+			s.provenance("one").Spec.Configuration.SelectedBy = clusterfixture.Commit(9)
+		}, "one", "NodeProvenance differs", "spec.configuration.selectedBy"},
+		"the same, and the record before it began after the node had joined": {func(s *scene) {
+			s.began(25)
+			s.recordDuring("kube-system/workers", 22, 24, "")
+		}, "one", "unproven", ""},
+		"and the pool had another one before": {func(s *scene) {
+			s.began(25)
+			s.recordDuring("kube-system/workers", 5, 24, "")
+		}, "one", "NodeProvenance differs", "spec.window"},
+		"and it had another one at a listed time": {func(s *scene) {
+			s.joinedBetween("torn")
+			s.began(25)
+			s.recordDuring("kube-system/workers", 5, 24, "")
+		}, "torn", "NodeProvenance differs", "spec.possible[0].from"},
 		"the record of another pool under the label of this one": {func(s *scene) {
 			s.joinedBetween("torn")
 			s.recordBetween("kube-system/other", "")
@@ -166,13 +192,28 @@ func (s *scene) joinedBetween(name string) {
 	}
 }
 
+// began changes the creation time in the archived record, as that of a second creation.
+func (s *scene) began(minute int) {
+	intervals := lineage.DecodeIntervals(s.archived().Annotations)
+	intervals[0].From = metav1.NewTime(clusterfixture.At(minute))
+	text, err := lineage.EncodeIntervals(intervals)
+	s.do(err)
+	s.archived().Annotations[api.AnnotationIntervals] = text
+}
+
 // recordBetween archives one more record with the label of the pool, from which the node
 // that joined between two pushes could come. More is appended to its only interval.
 func (s *scene) recordBetween(pool, more string) {
+	s.t.Helper()
+	s.recordDuring(pool, 15, 60, more)
+}
+
+// recordDuring is recordBetween for other times.
+func (s *scene) recordDuring(pool string, from, until int, more string) {
 	cr := s.archived().DeepCopy()
 	cr.Name, cr.UID = cr.Name+"-other", "other"
 	cr.Annotations[api.AnnotationPool], cr.Annotations[api.AnnotationInputDigest] = pool, "v1:sha256:other"
-	text, err := json.Marshal(api.Interval{From: metav1.NewTime(clusterfixture.At(15)), Until: metav1.NewTime(clusterfixture.At(60))})
+	text, err := json.Marshal(api.Interval{From: metav1.NewTime(clusterfixture.At(from)), Until: metav1.NewTime(clusterfixture.At(until))})
 	s.do(err)
 	cr.Annotations[api.AnnotationIntervals] = "[" + string(text) + more + "]"
 	s.e.Objects = append(s.e.Objects, cr)

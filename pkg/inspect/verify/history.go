@@ -18,23 +18,12 @@ import (
 // within reports whether the pool certainly had a generation at some time between two
 // times.
 func within(g lineage.Generation, from, until time.Time) bool {
-	return g.From.Add(lineage.Leeway).Before(until) && (g.Until.IsZero() || certainEnd(g).After(from))
+	return g.From.Add(lineage.Leeway).Before(until) && (g.Until.IsZero() || g.CertainEnd().After(from))
 }
 
 // covers reports whether the pool certainly had this generation throughout an interval.
 func covers(g lineage.Generation, from, until time.Time) bool {
-	return g.From.Add(lineage.Leeway).Before(from) && !g.Until.IsZero() && certainEnd(g).After(until)
-}
-
-// certainEnd returns until when the pool certainly had a generation. If the OperatingSystemConfig of
-// the next one was created long after the controller archived this one, it can have been deleted and
-// created again.
-func certainEnd(g lineage.Generation) time.Time {
-	end := g.Until
-	if !g.Archived.IsZero() && end.Sub(g.Archived) > lineage.Leeway {
-		end = g.Archived
-	}
-	return end.Add(-lineage.Leeway)
+	return g.From.Add(lineage.Leeway).Before(from) && !g.Until.IsZero() && g.CertainEnd().After(until)
 }
 
 // readTimeline reads the generations of a pool.
@@ -60,13 +49,9 @@ func (v *Verifier) readTimeline(ctx context.Context, s *target) (lineage.Timelin
 
 // compareHistory compares a NodeProvenance with all generations of its pool: the
 // configurations that it lists as possible, and those that it does not.
-func (v *Verifier) compareHistory(ctx context.Context, s *target) (*Difference, error) {
-	had, err := v.readTimeline(ctx, s)
-	if err != nil {
-		return nil, err
-	}
+func (s *target) compareHistory(had lineage.Timeline) *Difference {
 	if d := s.comparePossible(had); d != nil {
-		return d, nil
+		return d
 	}
 	np := s.node.Spec
 	from := np.Window.Until.Time
@@ -81,21 +66,21 @@ func (v *Verifier) compareHistory(ctx context.Context, s *target) (*Difference, 
 	if slices.ContainsFunc(had, isTarget) && !slices.ContainsFunc(had, near) {
 		for _, p := range had { // only what is certain, because the target can have been created again
 			if covers(p, from, until) {
-				return newDifference("spec.configuration.inputDigest", 0, p.InputDigest+", which the pool had at that time", s.digest), nil
+				return newDifference("spec.configuration.inputDigest", 0, p.InputDigest+", which the pool had at that time", s.digest)
 			}
 		}
 	}
 	// A list that has reached its limit is incomplete.
 	if np.Evidence != api.EvidenceInferred || len(np.Possible) >= lineage.MaxPossible {
-		return nil, nil
+		return nil
 	}
 	for _, p := range had {
 		listed := func(l api.PossibleConfiguration) bool { return l.InputDigest == p.InputDigest }
 		if !isTarget(p) && within(p, from, until) && !lineage.IsOlderRevision(p.Revision, np.Pool.Revision) && !slices.ContainsFunc(np.Possible, listed) {
-			return newDifference("spec.possible", 0, p.InputDigest+", which the pool had until "+p.Until.UTC().Format(time.RFC3339), "not listed"), nil
+			return newDifference("spec.possible", 0, p.InputDigest+", which the pool had until "+p.Until.UTC().Format(time.RFC3339), "not listed")
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // comparePossible compares the listed generations with the records of the same digests.
@@ -112,8 +97,10 @@ func (s *target) comparePossible(had lineage.Timeline) *Difference {
 		if d := firstMismatch(field{at + "profile", p.Profile, l.Profile}, field{at + "version", p.Version, l.Version}, field{at + "commit", p.Commit, l.Commit}); d != nil {
 			return d
 		}
-		isCurrent := func(p lineage.Generation) bool { return p.Until.IsZero() } // it may have been created again
-		if !slices.ContainsFunc(same, isCurrent) && !slices.ContainsFunc(same, func(p lineage.Generation) bool { return p.From.Equal(l.From.Time) }) {
+		began := func(p lineage.Generation) bool { // or it may have been created again
+			return p.Until.IsZero() || p.From.Equal(l.From.Time) || p.From.After(l.From.Time) && had.CanPrecedeCreation(p, l.From.Time)
+		}
+		if !slices.ContainsFunc(same, began) {
 			return newDifference(at+"from", 0, p.From.UTC().Format(time.RFC3339), l.From.UTC().Format(time.RFC3339))
 		}
 	}

@@ -36,16 +36,28 @@ func (v *Verifier) checkNode(ctx context.Context, s *target, what api.Provenance
 			return check.withDifference(d), err
 		}
 	}
-	for _, compare := range []func() *Difference{s.compareWindowWithIntervals, func() *Difference { return firstMismatch(s.timeFields()...) }, s.compareNodeReport} {
+	had, err := v.readTimeline(ctx, s)
+	if err != nil {
+		return check, err
+	}
+	d, doubtful := s.compareWindowWithIntervals(had)
+	if d != nil {
+		return check.withDifference(d), nil
+	}
+	for _, compare := range []func() *Difference{
+		func() *Difference { return firstMismatch(s.timeFields()...) },
+		s.compareNodeReport,
+		func() *Difference { return s.compareHistory(had) },
+	} {
 		if d := compare(); d != nil {
 			return check.withDifference(d), nil
 		}
 	}
-	if d, err := v.compareHistory(ctx, s); err != nil || d != nil {
+	d, err = from.compareSelectedBy(ctx, what, "spec.configuration.selectedBy", np.Spec.Configuration.SelectedBy)
+	if err != nil || d != nil || !doubtful {
 		return check.withDifference(d), err
 	}
-	d, err := from.compareSelectedBy(ctx, what, "spec.configuration.selectedBy", np.Spec.Configuration.SelectedBy)
-	return check.withDifference(d), err
+	return check.asUnproven("the node had joined before the OperatingSystemConfig of this configuration was created: it was created again, or a record is missing"), nil
 }
 
 // recordFields returns the fields with their values in the record, if the record is unedited.
@@ -222,22 +234,27 @@ func (v *Verifier) compareMachine(ctx context.Context, s *target) (*Difference, 
 }
 
 // compareWindowWithIntervals compares the intervals of an archived configuration with the time in which
-// the machine fetched its documents. It ignores the active configuration: the pool may have
-// had it before its creation time.
-func (s *target) compareWindowWithIntervals() *Difference {
+// the machine fetched its documents. It is doubtful if only a later interval can be it, see
+// CanPrecedeCreation. It ignores the active configuration.
+func (s *target) compareWindowWithIntervals(had lineage.Timeline) (d *Difference, doubtful bool) {
 	if s.gen == nil || s.gen.archived == nil {
-		return nil
+		return nil, false
+	}
+	if lineage.DecodeIntervals(s.gen.archived.Annotations) == nil {
+		return newDifference("annotation "+api.AnnotationIntervals+" of "+s.gen.describeHolder(), 0, "the JSON of intervals", "something else"), false
 	}
 	w := s.node.Spec.Window
-	if lineage.DecodeIntervals(s.gen.archived.Annotations) == nil {
-		return newDifference("annotation "+api.AnnotationIntervals+" of "+s.gen.describeHolder(), 0, "the JSON of intervals", "something else")
-	}
 	for _, g := range lineage.GenerationsFromArchivedRecord(s.gen.archived) {
 		if !g.Until.IsZero() && g.WasCurrentDuring(w, lineage.Bridge) {
-			return nil
+			return nil, false
 		}
+		isLater := g.From.After(w.Until.Time) && w.From != nil && !w.Until.Add(lineage.Leeway).Before(w.From.Time)
+		doubtful = doubtful || isLater && had.CanPrecedeCreation(g, w.Until.Time)
 	}
-	return newDifference("spec.window", 0, "a time at which the pool had this configuration", w.Until.UTC().Format(time.RFC3339))
+	if doubtful {
+		return nil, true
+	}
+	return newDifference("spec.window", 0, "a time at which the pool had this configuration", w.Until.UTC().Format(time.RFC3339)), false
 }
 
 // checkMatch checks that a node reports that it has what its configuration put on it. The proof is
