@@ -247,7 +247,7 @@ func (r *result) isDecided() bool { return r.rejection != "" || r.unchanged != "
 
 // decideWithoutRendering sets the result of the cases that need no rendering. Now is the pool's
 // current generation, if known.
-func (r *result) decideWithoutRendering(want selection.Request, now *Generation, was, is choice) {
+func (r *result) decideWithoutRendering(want selection.Request, now *ProfileVersion, was, is choice) {
 	name := redact.PrintableLine(want.Name)
 	has := was.from != nil && (now == nil || want.IsSatisfiedBy(now.Profile, now.Version))
 	switch {

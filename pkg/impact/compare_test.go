@@ -52,15 +52,15 @@ func TestRemoved(t *testing.T) {
 	gone := there
 	gone.removed = true
 	for name, c := range map[string]struct {
-		now             *Generation
+		now             *ProfileVersion
 		was             choice
 		refused, before bool
 	}{
 		"a pool that is known by its manifest alone":   {nil, there, false, false},
-		"a pool that has it":                           {&Generation{"osp-a", "v1.0.0"}, there, false, false},
-		"a pool that has another":                      {&Generation{"osp-b", "v1.0.0"}, there, true, false},
-		"a pool that has it since it was there":        {&Generation{"osp-a", "v1.0.0"}, gone, false, false},
-		"a pool that has another, and it is long gone": {&Generation{"osp-b", "v1.0.0"}, gone, true, true},
+		"a pool that has it":                           {&ProfileVersion{"osp-a", "v1.0.0"}, there, false, false},
+		"a pool that has another":                      {&ProfileVersion{"osp-b", "v1.0.0"}, there, true, false},
+		"a pool that has it since it was there":        {&ProfileVersion{"osp-a", "v1.0.0"}, gone, false, false},
+		"a pool that has another, and it is long gone": {&ProfileVersion{"osp-b", "v1.0.0"}, gone, true, true},
 		"a pool that could have it nowhere":            {nil, choice{}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -65,13 +65,13 @@ type Pool struct {
 	// Settings is the name of the pool's settings.
 	Settings string `json:"settings"`
 	// Current is the profile and version that the pool has, nil if unknown or none.
-	Current *Generation `json:"now,omitempty"`
+	Current *ProfileVersion `json:"now,omitempty"`
 	// Problem is the reason why facts are missing.
 	Problem string `json:"problem,omitempty"`
 }
 
-// Generation is the version that a pool has in its cluster.
-type Generation struct {
+// ProfileVersion is the profile and version that a pool has in its cluster.
+type ProfileVersion struct {
 	Profile string `json:"profile"`
 	Version string `json:"version"`
 }

@@ -185,7 +185,7 @@ func (s Selection) chooseVersion(now *revision, p Pool) (c choice, note string, 
 }
 
 // pinToDeployedVersion changes a request to the profile and version that a pool has.
-func pinToDeployedVersion(has Generation, want selection.Request) (selection.Request, error) {
+func pinToDeployedVersion(has ProfileVersion, want selection.Request) (selection.Request, error) {
 	pin, err := version.ParsePin(has.Version)
 	if err != nil {
 		return want, fmt.Errorf("the pool has %s %s, which is not a version", redact.PrintableLine(has.Profile), redact.PrintableLine(has.Version))

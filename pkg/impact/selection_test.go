@@ -48,7 +48,7 @@ func waiting(t *testing.T) (s Selection, object string) {
 		Builtin: &source.Embedded{FS: profiles.FS(), Repository: profiles.Repository, Path: profiles.Path},
 		Clusters: ClusterSnapshot{
 			Namespace: "kube-system", Settings: map[string]Settings{"s": {}}, Sources: []Source{{Name: "osps", Waves: true}}, ComparedSource: "osps",
-			Pools: []Pool{{Inputs: render.Pool{Name: "web", Namespace: "shop"}, Annotations: map[string]string{api.AnnotationOSP: "osp-a"}, Settings: "s", Current: &Generation{"osp-a", "v1.0.0"}}},
+			Pools: []Pool{{Inputs: render.Pool{Name: "web", Namespace: "shop"}, Annotations: map[string]string{api.AnnotationOSP: "osp-a"}, Settings: "s", Current: &ProfileVersion{"osp-a", "v1.0.0"}}},
 		},
 	}, filepath.Join(dir, ".git/objects", blob[:2], blob[2:])
 }

@@ -53,7 +53,6 @@ func DetermineConfiguration(f Observation) Conclusion {
 		c.Possible = candidates[max(0, len(candidates)-MaxPossible):]
 	}
 	first, why := f.atCreation(candidates)
-	claimed, known := f.reportedOne(f.Report.Config)
 	switch {
 	case reported != nil:
 		c.Evidence, c.Configuration, c.Bootstrap = api.EvidenceReported, reported, reported
@@ -61,9 +60,11 @@ func DetermineConfiguration(f Observation) Conclusion {
 			c.Bootstrap = first
 		}
 		c.Explanation = "the node reports this configuration, and its pool had it when the machine fetched its documents"
-	case known && agreed.Reason == api.ReasonNoRecords: // it may be true, so nothing else is inferred
+	case agreed.Reason == api.ReasonNoRecords: // it may be true, so nothing else is inferred
 		c.Explanation = agreed.Message
-		candidates = append(slices.Clone(candidates), claimed)
+		if claimed, known := f.reportedOne(f.Report.Config); known {
+			candidates = append(slices.Clone(candidates), claimed)
+		}
 		c.Possible = candidates[max(0, len(candidates)-MaxPossible):]
 	case first != nil:
 		c.Evidence, c.Configuration, c.Bootstrap = api.EvidenceInferred, first, first
@@ -150,7 +151,7 @@ func CompareReport(f Observation) (*Generation, Agreement) {
 		return nil, noRecords()
 	case !found:
 		return nil, disagree(api.ReasonNeverCurrent, "it reports configuration %q, which its pool never had", report.Config)
-	case !during(g) && g.From.After(f.Window.Until.Time) && g.matchesReportedCommit(report) && f.Pool.CanPrecedeCreation(g, f.Window.Until.Time):
+	case !during(g) && g.From.After(f.Window.Until.Time) && g.matchesReportedCommit(report) && (f.Window.From == nil || f.Pool.CanPrecedeCreation(g, f.Window.Until.Time)):
 		return nil, noRecords()
 	case !during(g):
 		return nil, disagree(api.ReasonNotCurrentThen, "it reports configuration %q, which its pool had from %s until %s, and not when the machine fetched its documents", report.Config, FormatTime(g.From), formatTimeOrNow(g.Until))
@@ -180,16 +181,20 @@ func (g Generation) matchesReportedCommit(report api.NodeReport) bool {
 }
 
 // mayLackRecord reports whether the pool can have had a configuration within the window that has no
-// record.
+// record: its record was deleted, or the OperatingSystemConfig was, without the controller.
 func (f Observation) mayLackRecord() bool {
+	if f.Window.From == nil || len(f.Pool) == 0 || f.Pool[0].From.After(f.Window.Until.Add(Leeway)) {
+		return true
+	}
 	var servedUntil time.Time // until when the one before served
-	for _, g := range f.Pool {
-		if g.Unrecorded && g.From.After(servedUntil) && servedUntil.Before(f.Window.Until.Time) && (f.Window.From == nil || g.From.After(f.Window.From.Time)) {
+	for i, g := range f.Pool {
+		isUnlinked := g.Unrecorded || i > 0 && g.Replaces == ""
+		if isUnlinked && g.From.After(servedUntil) && servedUntil.Before(f.Window.Until.Time) && g.From.After(f.Window.From.Time) {
 			return true
 		}
 		servedUntil = g.Until
 	}
-	return len(f.Pool) == 0 || f.Pool[0].From.After(f.Window.Until.Add(Leeway))
+	return !servedUntil.IsZero() && servedUntil.Add(Leeway).Before(f.Window.Until.Time)
 }
 
 func noRecords() Agreement {

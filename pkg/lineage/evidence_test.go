@@ -166,6 +166,7 @@ func TestConclude(t *testing.T) {
 	}
 	template := []stood{{version: "v1", from: 0, until: 100.05, revision: "1"}, {version: "v2", from: 100.05, until: -1, revision: "2", replaces: "osc-0"}}
 	again := []stood{{version: "v1", from: 0, until: 20}, {version: "v2", from: 100, until: -1, replaces: "osc-0"}} // the second was created at 20, and then at 100
+	lost := []stood{{version: "v1", from: 0, until: 20}, {version: "v3", from: 100, until: -1}}                     // what was between was deleted, without the controller
 	taken := []stood{{version: "v1", from: 100, until: -1, replaces: "the reference's"}}
 	says := func(version string) api.NodeReport {
 		rec := record(t, version)
@@ -230,9 +231,20 @@ func TestConclude(t *testing.T) {
 			window: window(50, 54), report: says("v2"), evidence: api.EvidenceUnknown, possible: "v2 200-now", agreement: api.ReasonNoRecords},
 		"and one that reports another commit": {past: []stood{{version: "v1", from: 100, until: -1}}, window: window(50, 54),
 			report: api.NodeReport{Config: says("v1").Config, Commit: says("v2").Commit}, evidence: api.EvidenceUnknown, agreement: api.ReasonNotCurrentThen},
-		"a configuration that was created again":  {past: again, window: window(50, 54), report: says("v2"), evidence: api.EvidenceUnknown, possible: "v1 0-100, v2 100-now", agreement: api.ReasonNoRecords},
-		"and a node from before it":               {past: again, window: window(10, 14), report: says("v2"), evidence: api.EvidenceInferred, of: "v1 v1", agreement: api.ReasonNotCurrentThen},
-		"and a node that reports nothing":         {past: again, window: window(50, 54), evidence: api.EvidenceInferred, of: "v1 v1", agreement: api.ReasonNothingReported},
+		"a configuration that was created again":            {past: again, window: window(50, 54), report: says("v2"), evidence: api.EvidenceUnknown, possible: "v1 0-100, v2 100-now", agreement: api.ReasonNoRecords},
+		"and a node from before it":                         {past: again, window: window(10, 14), report: says("v2"), evidence: api.EvidenceInferred, of: "v1 v1", agreement: api.ReasonNotCurrentThen},
+		"and a node that reports nothing":                   {past: again, window: window(50, 54), evidence: api.EvidenceInferred, of: "v1 v1", agreement: api.ReasonNothingReported},
+		"a configuration that was deleted without a record": {past: lost, window: window(50, 54), report: says("v2"), evidence: api.EvidenceUnknown, agreement: api.ReasonNoRecords},
+		"and a node that reports its commit alone":          {past: lost, window: window(50, 54), report: api.NodeReport{Commit: says("v2").Commit}, evidence: api.EvidenceUnknown, agreement: api.ReasonNoRecords},
+		"and a node from before it was":                     {past: lost, window: window(10, 14), report: says("v2"), evidence: api.EvidenceInferred, of: "v1 v1", agreement: api.ReasonNeverCurrent},
+		"and a node from after it was":                      {past: lost, window: window(110, 114), report: says("v2"), evidence: api.EvidenceInferred, of: "v3 v3", agreement: api.ReasonNeverCurrent},
+		"and none is there yet":                             {past: lost[:1], window: window(50, 54), report: says("v2"), evidence: api.EvidenceUnknown, agreement: api.ReasonNoRecords},
+		"a record that was deleted, of a node that took long": {past: []stood{{version: "v1", from: 0, until: 20}, {version: "v3", from: 30, until: -1, replaces: "osc of v2"}},
+			window: window(15, 40), report: says("v2"), evidence: api.EvidenceUnknown, possible: "v1 0-20, v3 30-now", agreement: api.ReasonNoRecords},
+		"a machine that is younger than its node, of a cluster that was rebuilt": {past: []stood{{version: "v2", from: 10, until: -1}}, window: window(-1, 20), report: says("v1"),
+			evidence: api.EvidenceUnknown, possible: "v2 10-now", agreement: api.ReasonNoRecords},
+		"and it reports a configuration that the pool got later": {past: []stood{{version: "v1", from: 10, until: 30}, {version: "v2", from: 30, until: -1, replaces: "osc-0"}},
+			window: window(-1, 20), report: says("v2"), evidence: api.EvidenceUnknown, possible: "v1 10-30, v2 30-now", agreement: api.ReasonNoRecords},
 		"a machine that is younger than its node": {past: pushed, window: window(-1, 150), evidence: api.EvidenceUnknown, possible: "v1 0-100, v2 100-now", agreement: api.ReasonNothingReported},
 		"and the node says what it has":           {past: pushed, window: window(-1, 150), report: says("v1"), evidence: api.EvidenceReported, of: "v1 v1", possible: "v1 0-100, v2 100-now", agreement: api.ReasonRecorded},
 	} {

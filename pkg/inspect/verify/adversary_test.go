@@ -79,7 +79,16 @@ func TestAdversary(t *testing.T) {
 		"the same, as a possible configuration": {func(s *scene) {
 			s.joinedBetween("torn")
 			s.began(25)
-		}, "torn", "agrees", ""},
+		}, "torn", "unproven", ""},
+		"a possible configuration's time, before all records": {func(s *scene) {
+			s.joinedBetween("torn")
+			s.provenance("torn").Spec.Possible[0].From = metav1.NewTime(clusterfixture.At(9))
+		}, "torn", "unproven", ""},
+		"a machine that is younger than its node": {func(s *scene) { s.adopt("one") }, "one", "agrees", ""},
+		"the same, and its configuration was created again, and later archived": {func(s *scene) {
+			s.adopt("one")
+			s.began(25)
+		}, "one", "unproven", ""},
 		"the same, and the window ends before it begins": {func(s *scene) {
 			s.began(25)
 			s.provenance("one").Spec.Window.Until = metav1.NewTime(clusterfixture.At(1))
@@ -190,6 +199,14 @@ func (s *scene) joinedBetween(name string) {
 	if len(np.Spec.Possible) != 2 {
 		s.t.Fatalf("possible are %+v", np.Spec.Possible)
 	}
+}
+
+// adopt makes the machine of a node younger than it.
+func (s *scene) adopt(name string) {
+	created := metav1.NewTime(clusterfixture.At(24))
+	clusterfixture.Get[*machines.Machine](s.e, name).CreationTimestamp = created
+	np := s.provenance(name)
+	np.Spec.Machine.Created, np.Spec.Window.From = created, nil
 }
 
 // began changes the creation time in the archived record, as that of a second creation.

@@ -47,12 +47,9 @@ func (v *Verifier) readTimeline(ctx context.Context, s *target) (lineage.Timelin
 	return lineage.NewTimeline(osc, records), nil
 }
 
-// compareHistory compares a NodeProvenance with all generations of its pool: the
-// configurations that it lists as possible, and those that it does not.
+// compareHistory compares a NodeProvenance with all generations of its pool that it does not list as
+// possible.
 func (s *target) compareHistory(had lineage.Timeline) *Difference {
-	if d := s.comparePossible(had); d != nil {
-		return d
-	}
 	np := s.node.Spec
 	from := np.Window.Until.Time
 	if np.Window.From != nil {
@@ -85,8 +82,8 @@ func (s *target) compareHistory(had lineage.Timeline) *Difference {
 
 // comparePossible compares the listed generations with the records of the same digests.
 // Some records may be deleted: a record is retained for the nodes that were provisioned
-// from it.
-func (s *target) comparePossible(had lineage.Timeline) *Difference {
+// from it. The result is a doubt if one began before its OperatingSystemConfig was created.
+func (s *target) comparePossible(had lineage.Timeline) (d *Difference, doubt string) {
 	for i, l := range s.node.Spec.Possible {
 		at := fmt.Sprintf("spec.possible[%d].", i)
 		same := slices.DeleteFunc(slices.Clone(had), func(p lineage.Generation) bool { return p.InputDigest != l.InputDigest })
@@ -95,14 +92,19 @@ func (s *target) comparePossible(had lineage.Timeline) *Difference {
 		}
 		p := same[0]
 		if d := firstMismatch(field{at + "profile", p.Profile, l.Profile}, field{at + "version", p.Version, l.Version}, field{at + "commit", p.Commit, l.Commit}); d != nil {
-			return d
+			return d, ""
 		}
-		began := func(p lineage.Generation) bool { // or it may have been created again
-			return p.Until.IsZero() || p.From.Equal(l.From.Time) || p.From.After(l.From.Time) && had.CanPrecedeCreation(p, l.From.Time)
+		isRecorded := func(p lineage.Generation) bool { return p.Until.IsZero() || p.From.Equal(l.From.Time) }
+		canBeAgain := func(p lineage.Generation) bool {
+			return p.From.After(l.From.Time) && had.CanPrecedeCreation(p, l.From.Time)
 		}
-		if !slices.ContainsFunc(same, began) {
-			return newDifference(at+"from", 0, p.From.UTC().Format(time.RFC3339), l.From.UTC().Format(time.RFC3339))
+		switch {
+		case slices.ContainsFunc(same, isRecorded):
+		case slices.ContainsFunc(same, canBeAgain):
+			doubt = at + "from is before the OperatingSystemConfig of that configuration was created: it was created again, a record is missing, or the field was edited"
+		default:
+			return newDifference(at+"from", 0, p.From.UTC().Format(time.RFC3339), l.From.UTC().Format(time.RFC3339)), ""
 		}
 	}
-	return nil
+	return nil, doubt
 }

@@ -40,24 +40,25 @@ func (v *Verifier) checkNode(ctx context.Context, s *target, what api.Provenance
 	if err != nil {
 		return check, err
 	}
-	d, doubtful := s.compareWindowWithIntervals(had)
-	if d != nil {
-		return check.withDifference(d), nil
-	}
-	for _, compare := range []func() *Difference{
-		func() *Difference { return firstMismatch(s.timeFields()...) },
-		s.compareNodeReport,
-		func() *Difference { return s.compareHistory(had) },
+	var doubt string
+	for _, compare := range []func() (*Difference, string){
+		func() (*Difference, string) { return s.compareWindowWithIntervals(had) },
+		func() (*Difference, string) { return firstMismatch(s.timeFields()...), "" },
+		func() (*Difference, string) { return s.compareNodeReport(), "" },
+		func() (*Difference, string) { return s.comparePossible(had) },
+		func() (*Difference, string) { return s.compareHistory(had), "" },
 	} {
-		if d := compare(); d != nil {
+		d, why := compare()
+		if d != nil {
 			return check.withDifference(d), nil
 		}
+		doubt = cmp.Or(doubt, why)
 	}
-	d, err = from.compareSelectedBy(ctx, what, "spec.configuration.selectedBy", np.Spec.Configuration.SelectedBy)
-	if err != nil || d != nil || !doubtful {
+	d, err := from.compareSelectedBy(ctx, what, "spec.configuration.selectedBy", np.Spec.Configuration.SelectedBy)
+	if err != nil || d != nil || doubt == "" {
 		return check.withDifference(d), err
 	}
-	return check.asUnproven("the node had joined before the OperatingSystemConfig of this configuration was created: it was created again, or a record is missing"), nil
+	return check.asUnproven("%s", doubt), nil
 }
 
 // recordFields returns the fields with their values in the record, if the record is unedited.
@@ -234,27 +235,33 @@ func (v *Verifier) compareMachine(ctx context.Context, s *target) (*Difference, 
 }
 
 // compareWindowWithIntervals compares the intervals of an archived configuration with the time in which
-// the machine fetched its documents. It is doubtful if only a later interval can be it, see
+// the machine fetched its documents. The result is a doubt if only a later interval can be it, see
 // CanPrecedeCreation. It ignores the active configuration.
-func (s *target) compareWindowWithIntervals(had lineage.Timeline) (d *Difference, doubtful bool) {
+func (s *target) compareWindowWithIntervals(had lineage.Timeline) (d *Difference, doubt string) {
 	if s.gen == nil || s.gen.archived == nil {
-		return nil, false
+		return nil, ""
 	}
 	if lineage.DecodeIntervals(s.gen.archived.Annotations) == nil {
-		return newDifference("annotation "+api.AnnotationIntervals+" of "+s.gen.describeHolder(), 0, "the JSON of intervals", "something else"), false
+		return newDifference("annotation "+api.AnnotationIntervals+" of "+s.gen.describeHolder(), 0, "the JSON of intervals", "something else"), ""
 	}
 	w := s.node.Spec.Window
+	// The Machine of a node that was adopted is younger than the node.
+	isPossible := s.node.Spec.Machine.Created.After(s.node.Spec.Node.Joined.Add(lineage.Leeway))
+	if w.From != nil {
+		isPossible = !w.Until.Add(lineage.Leeway).Before(w.From.Time)
+	}
 	for _, g := range lineage.GenerationsFromArchivedRecord(s.gen.archived) {
 		if !g.Until.IsZero() && g.WasCurrentDuring(w, lineage.Bridge) {
-			return nil, false
+			return nil, ""
 		}
-		isLater := g.From.After(w.Until.Time) && w.From != nil && !w.Until.Add(lineage.Leeway).Before(w.From.Time)
-		doubtful = doubtful || isLater && had.CanPrecedeCreation(g, w.Until.Time)
+		if isPossible && g.From.After(w.Until.Time) && had.CanPrecedeCreation(g, w.Until.Time) {
+			doubt = "the node had joined before the OperatingSystemConfig of this configuration was created: it was created again, or a record is missing"
+		}
 	}
-	if doubtful {
-		return nil, true
+	if doubt != "" {
+		return nil, doubt
 	}
-	return newDifference("spec.window", 0, "a time at which the pool had this configuration", w.Until.UTC().Format(time.RFC3339)), false
+	return newDifference("spec.window", 0, "a time at which the pool had this configuration", w.Until.UTC().Format(time.RFC3339)), ""
 }
 
 // checkMatch checks that a node reports that it has what its configuration put on it. The proof is

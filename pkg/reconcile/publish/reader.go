@@ -71,7 +71,7 @@ func (r Reader) Read(ctx context.Context) (impact.ClusterSnapshot, error) {
 			return decodePool(from, settings.Settings, rec)
 		})
 		if hasRecord {
-			pool.Current = &impact.Generation{Profile: rec.Profile, Version: rec.Version}
+			pool.Current = &impact.ProfileVersion{Profile: rec.Profile, Version: rec.Version}
 			pool.SecretName = rec.BootstrapKubeconfigSecretName
 		}
 		out.Pools = append(out.Pools, pool)
