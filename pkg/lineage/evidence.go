@@ -140,18 +140,18 @@ func CompareReport(f Observation) (*Generation, Agreement) {
 				return nil, Agreement{metav1.ConditionTrue, api.ReasonRecorded, "the commit that the node reports is that of a configuration which its pool had"}
 			}
 		}
-		if f.mayLackRecord() {
+		if f.Pool.mayLackRecord(f.Window) {
 			return nil, noRecords()
 		}
 		return nil, disagree(api.ReasonOtherCommit, "it reports commit %q, and no configuration that its pool had then is of that commit", report.Commit)
 	}
 	g, found := f.reportedOne(report.Config)
 	switch {
-	case !found && f.mayLackRecord():
+	case !found && f.Pool.mayLackRecord(f.Window):
 		return nil, noRecords()
 	case !found:
 		return nil, disagree(api.ReasonNeverCurrent, "it reports configuration %q, which its pool never had", report.Config)
-	case !during(g) && g.From.After(f.Window.Until.Time) && g.matchesReportedCommit(report) && (f.Window.From == nil || f.Pool.CanPrecedeCreation(g, f.Window.Until.Time)):
+	case !during(g) && g.matchesReportedCommit(report) && f.Pool.MayHaveHad(g, f.Window):
 		return nil, noRecords()
 	case !during(g):
 		return nil, disagree(api.ReasonNotCurrentThen, "it reports configuration %q, which its pool had from %s until %s, and not when the machine fetched its documents", report.Config, FormatTime(g.From), formatTimeOrNow(g.Until))
@@ -178,23 +178,6 @@ func (f Observation) reportedOne(config string) (g Generation, found bool) {
 // not make it report one.
 func (g Generation) matchesReportedCommit(report api.NodeReport) bool {
 	return report.Commit == "" || report.Commit == render.LabelValue(g.Commit)
-}
-
-// mayLackRecord reports whether the pool can have had a configuration within the window that has no
-// record: its record was deleted, or the OperatingSystemConfig was, without the controller.
-func (f Observation) mayLackRecord() bool {
-	if f.Window.From == nil || len(f.Pool) == 0 || f.Pool[0].From.After(f.Window.Until.Add(Leeway)) {
-		return true
-	}
-	var servedUntil time.Time // until when the one before served
-	for i, g := range f.Pool {
-		isUnlinked := g.Unrecorded || i > 0 && g.Replaces == ""
-		if isUnlinked && g.From.After(servedUntil) && servedUntil.Before(f.Window.Until.Time) && g.From.After(f.Window.From.Time) {
-			return true
-		}
-		servedUntil = g.Until
-	}
-	return !servedUntil.IsZero() && servedUntil.Add(Leeway).Before(f.Window.Until.Time)
 }
 
 func noRecords() Agreement {

@@ -167,6 +167,7 @@ func TestConclude(t *testing.T) {
 	template := []stood{{version: "v1", from: 0, until: 100.05, revision: "1"}, {version: "v2", from: 100.05, until: -1, revision: "2", replaces: "osc-0"}}
 	again := []stood{{version: "v1", from: 0, until: 20}, {version: "v2", from: 100, until: -1, replaces: "osc-0"}} // the second was created at 20, and then at 100
 	lost := []stood{{version: "v1", from: 0, until: 20}, {version: "v3", from: 100, until: -1}}                     // what was between was deleted, without the controller
+	returned := []stood{{version: "v1", from: 0, until: 10}, {version: "v2", from: 10, until: 40, replaces: "osc-0"}, {version: "v3", from: 100, until: -1}}
 	taken := []stood{{version: "v1", from: 100, until: -1, replaces: "the reference's"}}
 	says := func(version string) api.NodeReport {
 		rec := record(t, version)
@@ -238,7 +239,12 @@ func TestConclude(t *testing.T) {
 		"and a node that reports its commit alone":          {past: lost, window: window(50, 54), report: api.NodeReport{Commit: says("v2").Commit}, evidence: api.EvidenceUnknown, agreement: api.ReasonNoRecords},
 		"and a node from before it was":                     {past: lost, window: window(10, 14), report: says("v2"), evidence: api.EvidenceInferred, of: "v1 v1", agreement: api.ReasonNeverCurrent},
 		"and a node from after it was":                      {past: lost, window: window(110, 114), report: says("v2"), evidence: api.EvidenceInferred, of: "v3 v3", agreement: api.ReasonNeverCurrent},
-		"and none is there yet":                             {past: lost[:1], window: window(50, 54), report: says("v2"), evidence: api.EvidenceUnknown, agreement: api.ReasonNoRecords},
+		"a return to a configuration that was deleted without a record": {past: returned, window: window(50, 54), report: says("v1"),
+			evidence: api.EvidenceUnknown, possible: "v1 0-10", agreement: api.ReasonNoRecords},
+		"and one that reports another commit of it": {past: returned, window: window(50, 54), report: api.NodeReport{Config: says("v1").Config, Commit: says("v2").Commit},
+			evidence: api.EvidenceUnknown, agreement: api.ReasonNotCurrentThen},
+		"and a node from before the return": {past: returned, window: window(30, 34), report: says("v1"), evidence: api.EvidenceInferred, of: "v2 v2", agreement: api.ReasonNotCurrentThen},
+		"and none is there yet":             {past: lost[:1], window: window(50, 54), report: says("v2"), evidence: api.EvidenceUnknown, agreement: api.ReasonNoRecords},
 		"a record that was deleted, of a node that took long": {past: []stood{{version: "v1", from: 0, until: 20}, {version: "v3", from: 30, until: -1, replaces: "osc of v2"}},
 			window: window(15, 40), report: says("v2"), evidence: api.EvidenceUnknown, possible: "v1 0-20, v3 30-now", agreement: api.ReasonNoRecords},
 		"a machine that is younger than its node, of a cluster that was rebuilt": {past: []stood{{version: "v2", from: 10, until: -1}}, window: window(-1, 20), report: says("v1"),

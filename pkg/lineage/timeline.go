@@ -73,6 +73,12 @@ func (g Generation) CertainEnd() time.Time {
 	return end.Add(-Leeway)
 }
 
+// CertainlyThroughout reports whether the pool certainly had the generation, which has ended,
+// throughout an interval.
+func (g Generation) CertainlyThroughout(from, until time.Time) bool {
+	return g.From.Add(Leeway).Before(from) && g.CertainEnd().After(until)
+}
+
 // Configuration returns a generation in the form of the API.
 func (g Generation) Configuration() api.PossibleConfiguration {
 	p := api.PossibleConfiguration{
@@ -105,13 +111,36 @@ func (t Timeline) Current() (Generation, bool) {
 	return Generation{}, false
 }
 
+// MayHaveHad reports whether the pool can have had a generation in a window outside of its recorded
+// interval: a record is missing, or its OperatingSystemConfig was created later. Those of a rebuilt
+// cluster, and those that were deleted and created again, are younger than their nodes.
+func (t Timeline) MayHaveHad(g Generation, w api.ProvenanceWindow) bool {
+	return t.mayLackRecord(w) || g.From.After(w.Until.Time) && t.CanPrecedeCreation(g, w.Until.Time)
+}
+
 // CanPrecedeCreation reports whether the pool can have had a generation at a time before its
-// OperatingSystemConfig was created. Those of a rebuilt cluster, and those that were deleted and created
-// again, are younger than their nodes. It is certain that it had not if it had an earlier one then.
+// OperatingSystemConfig was created. It is certain that it had not if it had an earlier one then.
 func (t Timeline) CanPrecedeCreation(g Generation, at time.Time) bool {
 	return !slices.ContainsFunc(t, func(earlier Generation) bool {
-		return earlier.From.Before(g.From) && !earlier.From.After(at) && earlier.CertainEnd().After(at)
+		return earlier.From.Before(g.From) && earlier.CertainlyThroughout(at, at)
 	})
+}
+
+// mayLackRecord reports whether the pool can have had a configuration within a window that has no
+// record: its record was deleted, or the OperatingSystemConfig was, without the controller.
+func (t Timeline) mayLackRecord(w api.ProvenanceWindow) bool {
+	if w.From == nil || len(t) == 0 || t[0].From.After(w.Until.Add(Leeway)) {
+		return true
+	}
+	var servedUntil time.Time // until when the one before served
+	for i, g := range t {
+		isUnlinked := g.Unrecorded || i > 0 && g.Replaces == ""
+		if isUnlinked && g.From.After(servedUntil) && servedUntil.Before(w.Until.Time) && g.From.After(w.From.Time) {
+			return true
+		}
+		servedUntil = g.Until
+	}
+	return !servedUntil.IsZero() && servedUntil.Add(Leeway).Before(w.Until.Time)
 }
 
 // within are the generations that the pool had during a window.

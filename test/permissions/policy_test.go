@@ -28,6 +28,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 const (
@@ -87,18 +88,8 @@ func byPolicy(err error) bool {
 
 func (l *limited) until(what string, check func() error) {
 	l.t.Helper()
-	ctx, cancel := context.WithTimeout(l.t.Context(), time.Minute)
-	defer cancel()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			l.t.Fatalf("waiting for %s: %v", what, err)
-		case <-time.After(50 * time.Millisecond):
-		}
+	if err := testenv.Until(l.t.Context(), time.Minute, what, check); err != nil {
+		l.t.Fatal(err)
 	}
 }
 

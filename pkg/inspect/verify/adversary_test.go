@@ -84,6 +84,18 @@ func TestAdversary(t *testing.T) {
 			s.joinedBetween("torn")
 			s.provenance("torn").Spec.Possible[0].From = metav1.NewTime(clusterfixture.At(9))
 		}, "torn", "unproven", ""},
+		"a configuration to which the pool returned, without a record of that time": {func(s *scene) {
+			s.interval(func(in *api.Interval) {
+				in.From, in.Until = metav1.NewTime(clusterfixture.At(1)), metav1.NewTime(clusterfixture.At(3))
+			})
+			delete(s.osc().Annotations, api.AnnotationReplaces)
+		}, "one", "unproven", ""},
+		"the same, and the configuration after it is linked to it": {func(s *scene) {
+			s.interval(func(in *api.Interval) {
+				in.From, in.Until = metav1.NewTime(clusterfixture.At(1)), metav1.NewTime(clusterfixture.At(3))
+			})
+			s.recordDuring("kube-system/workers", 3, 30, "")
+		}, "one", "NodeProvenance differs", "spec.window"},
 		"a machine that is younger than its node": {func(s *scene) { s.adopt("one") }, "one", "agrees", ""},
 		"the same, and its configuration was created again, and later archived": {func(s *scene) {
 			s.adopt("one")
@@ -211,8 +223,13 @@ func (s *scene) adopt(name string) {
 
 // began changes the creation time in the archived record, as that of a second creation.
 func (s *scene) began(minute int) {
+	s.interval(func(in *api.Interval) { in.From = metav1.NewTime(clusterfixture.At(minute)) })
+}
+
+// interval edits the interval in the archived record.
+func (s *scene) interval(edit func(*api.Interval)) {
 	intervals := lineage.DecodeIntervals(s.archived().Annotations)
-	intervals[0].From = metav1.NewTime(clusterfixture.At(minute))
+	edit(&intervals[0])
 	text, err := lineage.EncodeIntervals(intervals)
 	s.do(err)
 	s.archived().Annotations[api.AnnotationIntervals] = text

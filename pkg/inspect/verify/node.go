@@ -235,8 +235,8 @@ func (v *Verifier) compareMachine(ctx context.Context, s *target) (*Difference, 
 }
 
 // compareWindowWithIntervals compares the intervals of an archived configuration with the time in which
-// the machine fetched its documents. The result is a doubt if only a later interval can be it, see
-// CanPrecedeCreation. It ignores the active configuration.
+// the machine fetched its documents. The result is a doubt if none is it, and the pool may have had
+// the configuration all the same, see MayHaveHad. It ignores the active configuration.
 func (s *target) compareWindowWithIntervals(had lineage.Timeline) (d *Difference, doubt string) {
 	if s.gen == nil || s.gen.archived == nil {
 		return nil, ""
@@ -254,8 +254,8 @@ func (s *target) compareWindowWithIntervals(had lineage.Timeline) (d *Difference
 		if !g.Until.IsZero() && g.WasCurrentDuring(w, lineage.Bridge) {
 			return nil, ""
 		}
-		if isPossible && g.From.After(w.Until.Time) && had.CanPrecedeCreation(g, w.Until.Time) {
-			doubt = "the node had joined before the OperatingSystemConfig of this configuration was created: it was created again, or a record is missing"
+		if isPossible && had.MayHaveHad(g, w) {
+			doubt = "the records have this configuration at other times only, and they are incomplete: its OperatingSystemConfig was created again, or a record is missing"
 		}
 	}
 	if doubt != "" {

@@ -43,6 +43,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{})) }
@@ -223,26 +224,21 @@ func (f *fixture) report(ctx context.Context) *api.BootReport {
 // eventually waits for a state of the report.
 func (f *fixture) eventually(what string, check func(*api.BootReport) error) *api.BootReport {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
-	defer cancel()
-	for {
-		report := f.report(ctx)
-		err := f.client.Get(ctx, client.ObjectKeyFromObject(report), report)
-		if err == nil || client.IgnoreNotFound(err) == nil {
-			if err != nil {
-				report = nil
-			}
-			err = check(report)
+	var report *api.BootReport
+	err := testenv.Until(f.t.Context(), time.Minute, what, func() error {
+		report = f.report(f.t.Context())
+		err := f.client.Get(f.t.Context(), client.ObjectKeyFromObject(report), report)
+		if apierrors.IsNotFound(err) {
+			report = nil
+		} else if err != nil {
+			return err
 		}
-		if err == nil {
-			return report
-		}
-		select {
-		case <-ctx.Done():
-			f.t.Fatalf("waiting for %s: %v: %+v", what, err, report)
-		case <-time.After(50 * time.Millisecond):
-		}
+		return check(report)
+	})
+	if err != nil {
+		f.t.Fatalf("%v: %+v", err, report)
 	}
+	return report
 }
 
 func exists(report *api.BootReport) error {

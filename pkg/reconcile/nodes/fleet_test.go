@@ -37,6 +37,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/observe"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{})) }
@@ -318,14 +319,7 @@ func (f *fleet) until(name string, done func(*api.NodeProvenance) bool) *api.Nod
 
 func (f *fleet) eventually(check func() error) {
 	f.t.Helper()
-	const patience = 30 * time.Second
-	var err error
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if err = check(); err == nil {
-			return
-		}
-	}
-	f.t.Fatalf("after %s: %v", patience, err)
+	f.do(testenv.Until(f.t.Context(), 30*time.Second, "the object is as expected", check))
 }
 
 // all are the NodeProvenances there are.

@@ -40,6 +40,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/fetcher"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // bench is the controller in a manager on a real control plane, with a file server like
@@ -216,16 +217,15 @@ func (b *bench) get(name string) *api.ProfileSource {
 func (b *bench) until(name, reason, says string) *api.ProfileSource {
 	b.t.Helper()
 	var ps *api.ProfileSource
-	var ready *metav1.Condition
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	b.do(testenv.Until(b.t.Context(), 30*time.Second, "Ready has "+reason+" and says "+says, func() error {
 		ps = b.get(name)
-		ready = apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition)
-		if ready != nil && ready.Reason == reason && ready.ObservedGeneration == ps.Generation && strings.Contains(ready.Message, says) {
-			return ps
+		ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition)
+		if ready == nil || ready.Reason != reason || ready.ObservedGeneration != ps.Generation || !strings.Contains(ready.Message, says) {
+			return fmt.Errorf("it is %+v", ready)
 		}
-	}
-	b.t.Fatalf("waiting for %s and %q: Ready is %+v", reason, says, ready)
-	return nil
+		return nil
+	}))
+	return ps
 }
 
 // fluxStatus writes an artifact to the status as Flux's source-controller does.

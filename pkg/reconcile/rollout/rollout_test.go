@@ -33,6 +33,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/nodecache"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // patience limits every wait: reaching it is a failure, so it can be long.
@@ -146,13 +147,7 @@ func (b *bench) restart() {
 
 func (b *bench) eventually(what string, check func() error) {
 	b.t.Helper()
-	var err error
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if err = check(); err == nil {
-			return
-		}
-	}
-	b.t.Fatalf("no %s: %v", what, err)
+	b.do(testenv.Until(b.t.Context(), patience, what, check))
 }
 
 func (b *bench) source() *api.ProfileSource {

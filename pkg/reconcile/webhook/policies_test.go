@@ -23,6 +23,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{})) }
@@ -370,14 +371,7 @@ func do(t *testing.T, err error) {
 // long.
 func eventually(t *testing.T, what string, try func() error) {
 	t.Helper()
-	const patience = 60 * time.Second
-	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		err := try()
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("waiting for %s: %v", what, err)
-		}
+	if err := testenv.Until(t.Context(), time.Minute, what, try); err != nil {
+		t.Fatal(err)
 	}
 }
