@@ -73,12 +73,6 @@ func (g Generation) CertainEnd() time.Time {
 	return end.Add(-Leeway)
 }
 
-// CertainlyThroughout reports whether the pool certainly had the generation, which has ended,
-// throughout an interval.
-func (g Generation) CertainlyThroughout(from, until time.Time) bool {
-	return g.From.Add(Leeway).Before(from) && g.CertainEnd().After(until)
-}
-
 // Configuration returns a generation in the form of the API.
 func (g Generation) Configuration() api.PossibleConfiguration {
 	p := api.PossibleConfiguration{
@@ -122,12 +116,13 @@ func (t Timeline) MayHaveHad(g Generation, w api.ProvenanceWindow) bool {
 // OperatingSystemConfig was created. It is certain that it had not if it had an earlier one then.
 func (t Timeline) CanPrecedeCreation(g Generation, at time.Time) bool {
 	return !slices.ContainsFunc(t, func(earlier Generation) bool {
-		return earlier.From.Before(g.From) && earlier.CertainlyThroughout(at, at)
+		return earlier.From.Before(g.From) && !earlier.From.After(at) && earlier.CertainEnd().After(at)
 	})
 }
 
 // mayLackRecord reports whether the pool can have had a configuration within a window that has no
 // record: its record was deleted, or the OperatingSystemConfig was, without the controller.
+// A window without begin can be long, so it is always true for it.
 func (t Timeline) mayLackRecord(w api.ProvenanceWindow) bool {
 	if w.From == nil || len(t) == 0 || t[0].From.After(w.Until.Add(Leeway)) {
 		return true

@@ -90,12 +90,15 @@ func TestAdversary(t *testing.T) {
 			})
 			delete(s.osc().Annotations, api.AnnotationReplaces)
 		}, "one", "unproven", ""},
-		"the same, and the configuration after it is linked to it": {func(s *scene) {
+		"the same, and another record fills the time": {func(s *scene) {
 			s.interval(func(in *api.Interval) {
 				in.From, in.Until = metav1.NewTime(clusterfixture.At(1)), metav1.NewTime(clusterfixture.At(3))
 			})
 			s.recordDuring("kube-system/workers", 3, 30, "")
 		}, "one", "NodeProvenance differs", "spec.window"},
+		"a controller whose clock was behind": {func(s *scene) {
+			s.interval(func(in *api.Interval) { in.From = metav1.NewTime(clusterfixture.At(1)); in.Until = in.From })
+		}, "one", "agrees", ""},
 		"a machine that is younger than its node": {func(s *scene) { s.adopt("one") }, "one", "agrees", ""},
 		"the same, and its configuration was created again, and later archived": {func(s *scene) {
 			s.adopt("one")

@@ -21,6 +21,12 @@ func within(g lineage.Generation, from, until time.Time) bool {
 	return g.From.Add(lineage.Leeway).Before(until) && (g.Until.IsZero() || g.CertainEnd().After(from))
 }
 
+// covers reports whether the pool certainly had this generation throughout an interval. Its Secrets are
+// written after its OperatingSystemConfig, so the first moments are not certain.
+func covers(g lineage.Generation, from, until time.Time) bool {
+	return g.From.Add(lineage.Leeway).Before(from) && g.CertainEnd().After(until)
+}
+
 // readTimeline reads the generations of a pool.
 func (v *Verifier) readTimeline(ctx context.Context, s *target) (lineage.Timeline, error) {
 	list := kubeclient.MetadataList(appsv1.SchemeGroupVersion.WithKind("ControllerRevision"))
@@ -57,7 +63,7 @@ func (s *target) compareHistory(had lineage.Timeline) *Difference {
 	near := func(p lineage.Generation) bool { return isTarget(p) && p.WasCurrentDuring(window, lineage.Bridge) }
 	if slices.ContainsFunc(had, isTarget) && !slices.ContainsFunc(had, near) {
 		for _, p := range had { // only what is certain, because the target can have been created again
-			if p.CertainlyThroughout(from, until) {
+			if covers(p, from, until) {
 				return newDifference("spec.configuration.inputDigest", 0, p.InputDigest+", which the pool had at that time", s.digest)
 			}
 		}

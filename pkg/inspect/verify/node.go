@@ -250,12 +250,16 @@ func (s *target) compareWindowWithIntervals(had lineage.Timeline) (d *Difference
 	if w.From != nil {
 		isPossible = !w.Until.Add(lineage.Leeway).Before(w.From.Time)
 	}
-	for _, g := range lineage.GenerationsFromArchivedRecord(s.gen.archived) {
+	// The timeline corrects ends of intervals, which have the controller's clock.
+	for _, g := range append(lineage.GenerationsFromArchivedRecord(s.gen.archived), had...) {
+		if g.Record != s.gen.archived.Name {
+			continue
+		}
 		if !g.Until.IsZero() && g.WasCurrentDuring(w, lineage.Bridge) {
 			return nil, ""
 		}
 		if isPossible && had.MayHaveHad(g, w) {
-			doubt = "the records have this configuration at other times only, and they are incomplete: its OperatingSystemConfig was created again, or a record is missing"
+			doubt = "the records have this configuration at other times only: its OperatingSystemConfig was created again, or a record is missing"
 		}
 	}
 	if doubt != "" {
