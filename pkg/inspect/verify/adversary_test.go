@@ -96,9 +96,9 @@ func TestAdversary(t *testing.T) {
 			})
 			s.recordDuring("kube-system/workers", 3, 30, "")
 		}, "one", "NodeProvenance differs", "spec.window"},
-		"a controller whose clock was behind": {func(s *scene) {
+		"a controller whose clock was behind, or an edited link to it": {func(s *scene) {
 			s.interval(func(in *api.Interval) { in.From = metav1.NewTime(clusterfixture.At(1)); in.Until = in.From })
-		}, "one", "agrees", ""},
+		}, "one", "unproven", ""},
 		"a machine that is younger than its node": {func(s *scene) { s.adopt("one") }, "one", "agrees", ""},
 		"the same, and its configuration was created again, and later archived": {func(s *scene) {
 			s.adopt("one")

@@ -250,16 +250,17 @@ func (s *target) compareWindowWithIntervals(had lineage.Timeline) (d *Difference
 	if w.From != nil {
 		isPossible = !w.Until.Add(lineage.Leeway).Before(w.From.Time)
 	}
-	// The timeline corrects ends of intervals, which have the controller's clock.
-	for _, g := range append(lineage.GenerationsFromArchivedRecord(s.gen.archived), had...) {
-		if g.Record != s.gen.archived.Name {
-			continue
-		}
+	// The timeline corrects the ends, which have the controller's clock, by annotations that a user can
+	// edit. So it cannot prove anything.
+	endedLater := func(g lineage.Generation) bool {
+		return g.Record == s.gen.archived.Name && g.WasCurrentDuring(w, lineage.Bridge)
+	}
+	for _, g := range lineage.GenerationsFromArchivedRecord(s.gen.archived) {
 		if !g.Until.IsZero() && g.WasCurrentDuring(w, lineage.Bridge) {
 			return nil, ""
 		}
-		if isPossible && had.MayHaveHad(g, w) {
-			doubt = "the records have this configuration at other times only: its OperatingSystemConfig was created again, or a record is missing"
+		if isPossible && (had.MayHaveHad(g, w) || slices.ContainsFunc(had, endedLater)) {
+			doubt = "the records have this configuration at other times only: its OperatingSystemConfig was created again, a record is missing, or the controller's clock was behind"
 		}
 	}
 	if doubt != "" {
