@@ -21,10 +21,26 @@ func within(g lineage.Generation, from, until time.Time) bool {
 	return g.From.Add(lineage.Leeway).Before(until) && (g.Until.IsZero() || g.CertainEnd().After(from))
 }
 
-// covers reports whether the pool certainly had this generation throughout an interval. Its Secrets are
-// written after its OperatingSystemConfig, so the first moments are not certain.
-func covers(g lineage.Generation, from, until time.Time) bool {
-	return g.From.Add(lineage.Leeway).Before(from) && g.CertainEnd().After(until)
+// holds reports whether the pool certainly had a generation at a time. Its Secrets are written after its
+// OperatingSystemConfig, so the first moments are not certain.
+func holds(g lineage.Generation, at time.Time) bool {
+	return g.From.Add(lineage.Leeway).Before(at) && (g.Until.IsZero() || g.CertainEnd().After(at))
+}
+
+// hadOthersThroughout reports whether the pool certainly had other generations than those of a digest
+// throughout an interval.
+func hadOthersThroughout(had lineage.Timeline, digest string, from, until time.Time) bool {
+	var since time.Time
+	for i, g := range had {
+		continues := i > 0 && had[i-1].InputDigest != digest && had[i-1].CertainEnd().Add(lineage.Leeway).Equal(g.From)
+		if !continues {
+			since = g.From.Add(lineage.Leeway)
+		}
+		if g.InputDigest != digest && since.Before(from) && holds(g, until) {
+			return true
+		}
+	}
+	return false
 }
 
 // readTimeline reads the generations of a pool.
@@ -48,35 +64,40 @@ func (v *Verifier) readTimeline(ctx context.Context, s *target) (lineage.Timelin
 	return lineage.NewTimeline(osc, records), nil
 }
 
-// compareHistory compares a NodeProvenance with all generations of its pool that it does not list as
-// possible.
+// compareHistory compares a NodeProvenance with all generations of its pool: those that it does not list as
+// possible, and the one that the pool had when the machine was created.
 func (s *target) compareHistory(had lineage.Timeline) *Difference {
 	np := s.node.Spec
-	from := np.Window.Until.Time
+	from, until := np.Window.Until.Time, np.Window.Until.Time
 	if np.Window.From != nil {
 		from = np.Window.From.Time
 	}
-	until := np.Window.Until.Time
 	isTarget := func(p lineage.Generation) bool { return p.InputDigest == s.digest }
-	began := metav1.NewTime(from)
-	window := api.ProvenanceWindow{From: &began, Until: np.Window.Until}
-	near := func(p lineage.Generation) bool { return isTarget(p) && p.WasCurrentDuring(window, lineage.Bridge) }
-	if slices.ContainsFunc(had, isTarget) && !slices.ContainsFunc(had, near) {
-		for _, p := range had { // only what is certain, because the target can have been created again
-			if covers(p, from, until) {
-				return newDifference("spec.configuration.inputDigest", 0, p.InputDigest+", which the pool had at that time", s.digest)
-			}
-		}
+	isCandidate := func(p lineage.Generation) bool {
+		return within(p, from, until) && !lineage.IsOlderRevision(p.Revision, np.Pool.Revision)
 	}
-	// A list that has reached its limit is incomplete.
-	if np.Evidence != api.EvidenceInferred || len(np.Possible) >= lineage.MaxPossible {
+	// A report of one that ended before is not explained by the others.
+	if np.Evidence == api.EvidenceReported && !slices.ContainsFunc(had, func(p lineage.Generation) bool { return isTarget(p) && isCandidate(p) }) {
 		return nil
 	}
 	for _, p := range had {
 		listed := func(l api.PossibleConfiguration) bool { return l.InputDigest == p.InputDigest }
-		if !isTarget(p) && within(p, from, until) && !lineage.IsOlderRevision(p.Revision, np.Pool.Revision) && !slices.ContainsFunc(np.Possible, listed) {
-			return newDifference("spec.possible", 0, p.InputDigest+", which the pool had until "+p.Until.UTC().Format(time.RFC3339), "not listed")
+		// A list that has reached its limit is incomplete.
+		if len(np.Possible) < lineage.MaxPossible && !isTarget(p) && isCandidate(p) && !slices.ContainsFunc(np.Possible, listed) {
+			return newDifference("spec.possible", 0, p.InputDigest+", which the pool had then", "not listed")
 		}
+	}
+	isFirst := func(p lineage.Generation) bool { return isCandidate(p) && holds(p, from) }
+	i := slices.IndexFunc(had, isFirst)
+	if i < 0 || np.Window.From == nil {
+		return nil
+	}
+	first := had[i].InputDigest + ", which the pool had when the machine was created"
+	if np.Bootstrap.InputDigest != had[i].InputDigest {
+		return newDifference("spec.bootstrap.inputDigest", 0, first, np.Bootstrap.InputDigest)
+	}
+	if np.Evidence == api.EvidenceInferred && !isTarget(had[i]) {
+		return newDifference("spec.configuration.inputDigest", 0, first, s.digest)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func (v *Verifier) checkNode(ctx context.Context, s *target, what api.Provenance
 	}
 	var doubt string
 	for _, compare := range []func() (*Difference, string){
-		func() (*Difference, string) { return s.compareWindowWithIntervals(had) },
+		func() (*Difference, string) { return s.compareWithTimeline(had) },
 		func() (*Difference, string) { return firstMismatch(s.timeFields()...), "" },
 		func() (*Difference, string) { return s.compareNodeReport(), "" },
 		func() (*Difference, string) { return s.comparePossible(had) },
@@ -185,7 +185,7 @@ func (v *Verifier) detectEditedInputDigest(ctx context.Context, s *target) (*Dif
 func (v *Verifier) compareBootstrapConfiguration(ctx context.Context, s *target) (*Difference, error) {
 	b, gen := s.node.Spec.Bootstrap, s.gen
 	if b == nil {
-		return nil, nil
+		return newDifference("spec.bootstrap", 0, "the configuration of the bootstrap document", ""), nil
 	}
 	if b.InputDigest != s.digest {
 		var err error
@@ -215,6 +215,7 @@ func (v *Verifier) compareMachine(ctx context.Context, s *target) (*Difference, 
 	var machine cluster.Machine
 	found, err := kubeclient.Find(ctx, v.Worker, types.NamespacedName{Namespace: spec.Machine.Namespace, Name: spec.Machine.Name}, &machine)
 	if err != nil || !found || machine.UID != spec.Machine.UID {
+		s.isMachineGone = s.live != nil
 		return nil, err
 	}
 	if d := firstMismatch(field{"spec.machine.created", machine.CreationTimestamp.UTC().Format(time.RFC3339), spec.Machine.Created.UTC().Format(time.RFC3339)}); d != nil {
@@ -234,39 +235,68 @@ func (v *Verifier) compareMachine(ctx context.Context, s *target) (*Difference, 
 	return firstMismatch(fields...), nil
 }
 
-// compareWindowWithIntervals compares the intervals of an archived configuration with the time in which
-// the machine fetched its documents. The result is a doubt if none is it, and the pool may have had
-// the configuration all the same, see MayHaveHad. It ignores the active configuration.
-func (s *target) compareWindowWithIntervals(had lineage.Timeline) (d *Difference, doubt string) {
-	if s.gen == nil || s.gen.archived == nil {
-		return nil, ""
+// compareWithTimeline compares the claimed configuration with those that the pool had in the time in which
+// the machine fetched its documents. The result is a doubt if the claim is possible and no object proves
+// it, see MayHaveHad.
+func (s *target) compareWithTimeline(had lineage.Timeline) (d *Difference, doubt string) {
+	if s.gen == nil || !s.gen.isIntact() {
+		return nil, "" // the check of the record reports it
 	}
-	if lineage.DecodeIntervals(s.gen.archived.Annotations) == nil {
+	if s.gen.archived != nil && lineage.DecodeIntervals(s.gen.archived.Annotations) == nil {
 		return newDifference("annotation "+api.AnnotationIntervals+" of "+s.gen.describeHolder(), 0, "the JSON of intervals", "something else"), ""
 	}
-	w := s.node.Spec.Window
+	np := s.node.Spec
+	w := np.Window
+	if s.isMachineGone {
+		w.From = nil // only the Machine proves it
+	}
+	certain := w
+	if certain.From == nil {
+		certain.From = &w.Until
+	}
 	// The Machine of a node that was adopted is younger than the node.
-	isPossible := s.node.Spec.Machine.Created.After(s.node.Spec.Node.Joined.Add(lineage.Leeway))
+	isPossible := np.Machine.Created.After(np.Node.Joined.Add(lineage.Leeway)) || s.isMachineGone
 	if w.From != nil {
 		isPossible = !w.Until.Add(lineage.Leeway).Before(w.From.Time)
 	}
-	// The timeline corrects the ends, which have the controller's clock, by annotations that a user can
-	// edit. So it cannot prove anything.
-	endedLater := func(g lineage.Generation) bool {
-		return g.Record == s.gen.archived.Name && g.WasCurrentDuring(w, lineage.Bridge)
-	}
-	for _, g := range lineage.GenerationsFromArchivedRecord(s.gen.archived) {
-		if !g.Until.IsZero() && g.WasCurrentDuring(w, lineage.Bridge) {
-			return nil, ""
+	var isProven, mayBe bool
+	for _, g := range had {
+		if g.InputDigest != s.digest {
+			continue
 		}
-		if isPossible && (had.MayHaveHad(g, w) || slices.ContainsFunc(had, endedLater)) {
-			doubt = "the records have this configuration at other times only: its OperatingSystemConfig was created again, a record is missing, or the controller's clock was behind"
-		}
+		recorded := g
+		// The timeline corrects the ends, which have the controller's clock, by annotations that a user can
+		// edit. So it cannot prove anything.
+		recorded.Until = g.Archived
+		isProven = isProven || (g.Record == "" || !g.Archived.IsZero()) && recorded.WasCurrentDuring(certain, lineage.Bridge)
+		mayBe = mayBe || isPossible && (had.MayHaveHad(recorded, w) || g.WasCurrentDuring(w, lineage.Bridge))
 	}
-	if doubt != "" {
-		return nil, doubt
+	switch {
+	case isProven && hadOthersThroughout(had, s.digest, certain.From.Time, w.Until.Time):
+		return nil, "the pool had another configuration then, unless the controller was interrupted before it wrote the documents"
+	case isProven && s.canHaveFetchedLater(had):
+		return nil, "spec.window.until is before the node joined, when its pool had another configuration: the node was deleted and created again, or the field was edited"
+	case isProven:
+		return nil, ""
+	case mayBe:
+		return nil, "the records have this configuration at other times only: its OperatingSystemConfig was created again, a record is missing, or the controller's clock was behind"
+	}
+	if i := slices.IndexFunc(had, func(g lineage.Generation) bool { return holds(g, w.Until.Time) }); s.gen.archived == nil && i >= 0 {
+		return newDifference("spec.configuration.inputDigest", 0, had[i].InputDigest+", which the pool had at that time", s.digest), ""
 	}
 	return newDifference("spec.window", 0, "a time at which the pool had this configuration", w.Until.UTC().Format(time.RFC3339)), ""
+}
+
+// canHaveFetchedLater reports whether the pool had another configuration until the node joined. The end of
+// the window can be earlier, for a node that was deleted and created again, and only the
+// NodeProvenance of the first node, which a user can edit, proves that.
+func (s *target) canHaveFetchedLater(had lineage.Timeline) bool {
+	np := s.node.Spec
+	if !np.Window.Until.Before(&np.Node.Joined) {
+		return false
+	}
+	rest := api.ProvenanceWindow{From: &np.Window.Until, Until: np.Node.Joined}
+	return slices.ContainsFunc(had, func(g lineage.Generation) bool { return g.InputDigest != s.digest && g.WasCurrentDuring(rest, 0) })
 }
 
 // checkMatch checks that a node reports that it has what its configuration put on it. The proof is

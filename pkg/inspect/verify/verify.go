@@ -55,6 +55,8 @@ type target struct {
 	node *api.NodeProvenance
 	// live is the Node; nil if it was deleted.
 	live *metav1.PartialObjectMetadata
+	// isMachineGone is set if the Node exists and its Machine does not.
+	isMachineGone bool
 	// digest is the requested input digest.
 	digest string
 	gen    *storedRecord // nil if no record was found
