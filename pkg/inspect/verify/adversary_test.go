@@ -72,11 +72,15 @@ func TestAdversary(t *testing.T) {
 		}, "two", "agrees", ""},
 		"an OperatingSystemConfig that was deleted and created again": {func(s *scene) {
 			s.osc().CreationTimestamp, s.osc().UID = metav1.NewTime(clusterfixture.At(60)), "again"
-		}, "two", "unproven", ""},
+		}, "two", "agrees", ""},
 		"the same, for a node without a report": {func(s *scene) {
 			s.e.Write("workers", s.e.Join("workers", "silent", clusterfixture.At(45), nil))
 			s.osc().CreationTimestamp, s.osc().UID = metav1.NewTime(clusterfixture.At(60)), "again"
-		}, "silent", "unproven", ""},
+		}, "silent", "agrees", ""},
+		"the same, and nothing says what came before it": {func(s *scene) {
+			s.osc().CreationTimestamp, s.osc().UID = metav1.NewTime(clusterfixture.At(60)), "again"
+			delete(s.osc().Annotations, api.AnnotationReplaces)
+		}, "two", "unproven", ""},
 		"a configuration that was created again, and later archived": {func(s *scene) { s.began(25) }, "one", "unproven", ""},
 		"the same, as a possible configuration": {func(s *scene) {
 			s.joinedBetween("torn")

@@ -260,11 +260,14 @@ func (s *target) compareWithTimeline(had lineage.Timeline) (d *Difference, doubt
 		isPossible = !w.Until.Add(lineage.Leeway).Before(w.From.Time)
 	}
 	var isProven, mayBe bool
-	for _, g := range had {
+	for i, g := range had {
 		if g.InputDigest != s.digest {
 			continue
 		}
 		recorded := g
+		if i > 0 && g.Record == "" && g.Replaces == had[i-1].UID && !had[i-1].Archived.IsZero() {
+			recorded.From = had[i-1].Archived // the OperatingSystemConfig can have been created again
+		}
 		// The timeline corrects the ends, which have the controller's clock, by annotations that a user can
 		// edit. So it cannot prove anything.
 		recorded.Until = g.Archived
