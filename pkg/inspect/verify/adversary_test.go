@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,7 +116,7 @@ func TestAdversary(t *testing.T) {
 			np.Spec.Possible = s.provenance("torn").Spec.Possible
 			np.Spec.Machine.UID, np.Spec.Machine.Created = "gone", metav1.NewTime(clusterfixture.At(25))
 			np.Spec.Window.From = &np.Spec.Machine.Created
-		}, "two", "unproven", ""},
+		}, "two", "NodeProvenance differs", "spec.machine"},
 		"the same, of a machine that is younger than its node": {func(s *scene) {
 			s.adopt("two")
 			s.claim("two", "one")
@@ -124,6 +125,61 @@ func TestAdversary(t *testing.T) {
 			s.joined("soon", 35, 36, nil)
 			s.claim("soon", "one")
 		}, "soon", "unproven", ""},
+		"the same, and there was one more push": {func(s *scene) {
+			s.repo.Push(2, "echo three")
+			s.e.Serve("workers", 2, clusterfixture.At(33))
+			s.joined("soon", 32, 35, nil)
+			np := s.claim("soon", "one")
+			np.Spec.Possible = nil
+		}, "soon", "unproven", ""},
+		"the same, for a machine of a later template": {func(s *scene) {
+			s.osc().Annotations[api.AnnotationRevisionFor] = "2"
+			s.reportedBetween("torn").Spec.Pool.Revision = "2"
+			clusterfixture.Get[*machines.MachineSet](s.e, "torn").Annotations[api.AnnotationMDRevision] = "2"
+			possible := s.provenance("torn").Spec.Possible
+			s.claim("torn", "one").Spec.Possible = possible
+		}, "torn", "unproven", ""},
+		"the revision, so that no configuration counts": {func(s *scene) {
+			np := s.reportedBetween("torn")
+			np.Spec.Pool.Revision, np.Spec.Bootstrap, np.Spec.Possible = "9999", s.provenance("two").Spec.Bootstrap, nil
+		}, "torn", "NodeProvenance differs", "spec.pool.revision"},
+		"a MachineSet that was used again": {func(s *scene) {
+			a := clusterfixture.Get[*machines.MachineSet](s.e, "two").Annotations
+			a[api.AnnotationMDRevision], a[api.AnnotationMDRevisionHistory] = "7", "1,4"
+		}, "two", "agrees", ""},
+		"a machine that is gone, and a pool whose it was not": {func(s *scene) {
+			s.ofOthers("two").Spec.Machine.UID = "gone"
+		}, "two", "NodeProvenance differs", "spec.machine"},
+		"the same, and the Machine that names the node is gone": {func(s *scene) {
+			s.ofOthers("two").Spec.Machine.UID = "gone"
+			clusterfixture.Delete[*machines.Machine](s.e, "two")
+		}, "two", "unproven", ""},
+		"a machine of another pool, which names no node": {func(s *scene) {
+			np := s.ofOthers("two")
+			m := clusterfixture.Get[*machines.Machine](s.e, "other")
+			m.Status.NodeRef = nil
+			np.Spec.Machine = api.ProvenanceMachine{Namespace: m.Namespace, Name: m.Name, UID: m.UID, Created: m.CreationTimestamp}
+		}, "two", "NodeProvenance differs", "spec.machine"},
+		"a node whose Machine is gone":    {func(s *scene) { clusterfixture.Delete[*machines.Machine](s.e, "two") }, "two", "unproven", ""},
+		"a node whose MachineSet is gone": {func(s *scene) { clusterfixture.Delete[*machines.MachineSet](s.e, "two") }, "two", "unproven", ""},
+		"the provider's id": {func(s *scene) {
+			s.provenance("two").Spec.Node.ProviderID = "hcloud://evil"
+		}, "two", "NodeProvenance differs", "spec.node.providerID"},
+		"a label by which users select": {func(s *scene) {
+			metav1.SetMetaDataLabel(&s.provenance("two").ObjectMeta, api.LabelVersion, "v6.6.6")
+		}, "two", "NodeProvenance differs", "label gitops.k8c.io/version"},
+		"a possible configuration that does not exist": {func(s *scene) {
+			s.provenance("two").Spec.Possible = []api.PossibleConfiguration{{InputDigest: "v1:sha256:evil"}}
+		}, "two", "unproven", ""},
+		"a list that has reached its limit with one configuration": {func(s *scene) {
+			np := s.reportedBetween("torn")
+			np.Spec.Possible = slices.Repeat(np.Spec.Possible[1:], lineage.MaxPossible)
+		}, "torn", "unproven", ""},
+		"a node of which nothing is known": {func(s *scene) {
+			np := s.joined("silent", 40, 41, nil)
+			s.adopt("silent")
+			np.Spec.Possible = nil
+		}, "silent", "unproven", ""},
 		"a node that was deleted and created again": {func(s *scene) {
 			node, np := clusterfixture.Get[*corev1.Node](s.e, "two"), s.provenance("two")
 			node.CreationTimestamp = metav1.NewTime(clusterfixture.At(50))
@@ -141,21 +197,21 @@ func TestAdversary(t *testing.T) {
 			possible := s.provenance("torn").Spec.Possible
 			np := s.claim("torn", "two")
 			np.Spec.Possible, np.Spec.Evidence = possible, api.EvidenceInferred
-		}, "torn", "NodeProvenance differs", "spec.bootstrap.inputDigest"},
+		}, "torn", "unproven", ""},
 		"the same, and the bootstrap document is right": {func(s *scene) {
 			s.joinedBetween("torn")
 			was := s.provenance("torn").DeepCopy()
 			np := s.claim("torn", "two")
 			np.Spec.Possible, np.Spec.Bootstrap, np.Spec.Evidence = was.Spec.Possible, was.Spec.Bootstrap, api.EvidenceInferred
-		}, "torn", "NodeProvenance differs", "spec.configuration.inputDigest"},
+		}, "torn", "unproven", ""},
 		"a bootstrap document of before that is kept quiet": {func(s *scene) {
 			np := s.reportedBetween("torn")
 			np.Spec.Bootstrap = s.provenance("two").Spec.Bootstrap
-		}, "torn", "NodeProvenance differs", "spec.bootstrap.inputDigest"},
+		}, "torn", "unproven", ""},
 		"no bootstrap document": {func(s *scene) { s.provenance("two").Spec.Bootstrap = nil }, "two", "NodeProvenance differs", "spec.bootstrap"},
 		"a possible configuration beside the reported one that is kept quiet": {func(s *scene) {
 			s.reportedBetween("torn").Spec.Possible = nil
-		}, "torn", "NodeProvenance differs", "spec.possible"},
+		}, "torn", "unproven", ""},
 		"a machine that is younger than its node": {func(s *scene) { s.adopt("one") }, "one", "agrees", ""},
 		"the same, and its configuration was created again, and later archived": {func(s *scene) {
 			s.adopt("one")
@@ -279,9 +335,19 @@ func (s *scene) joined(name string, created, joined int, says map[string]string)
 	node := s.e.Join("workers", name, clusterfixture.At(created), says)
 	node.CreationTimestamp = metav1.NewTime(clusterfixture.At(joined))
 	np := s.e.Write("workers", node)
-	if want := map[bool]int{true: 2}[created < 30 && joined > 30]; len(np.Spec.Possible) != want {
+	if created < 30 && joined > 30 && len(np.Spec.Possible) != 2 {
 		s.t.Fatalf("possible are %+v", np.Spec.Possible)
 	}
+	return np
+}
+
+// ofOthers edits the NodeProvenance and the labels of a node, so that it is of another pool.
+func (s *scene) ofOthers(node string) *api.NodeProvenance {
+	s.e.Pool("others")
+	first := s.e.Serve("others", 0, clusterfixture.At(10))
+	s.e.Write("others", s.e.Join("others", "other", clusterfixture.At(20), clusterfixture.Says(first)))
+	np := s.claim(node, "other")
+	np.Spec.Pool = s.provenance("other").Spec.Pool
 	return np
 }
 

@@ -76,6 +76,9 @@ func TestHistoriesAgree(t *testing.T) {
 		np.Spec.Evidence, np.Spec.Window, np.Spec.Possible = c.Evidence, window, c.Possible.Configurations()
 		bootstrap := c.Bootstrap.Configuration()
 		np.Spec.Bootstrap = &bootstrap
+		if report != (api.NodeReport{}) {
+			np.Spec.Reported = &report
+		}
 		s := h.target(np, c.Configuration.InputDigest)
 		had := h.known(at)
 		d, doubt := s.compareWithTimeline(had)
@@ -84,6 +87,9 @@ func TestHistoriesAgree(t *testing.T) {
 		}
 		if d == nil && doubt == "" {
 			d, doubt = s.comparePossible(had)
+		}
+		if d == nil && doubt == "" {
+			doubt = s.concludeAgain(had)
 		}
 		if d != nil || doubt != "" && !isLate {
 			t.Fatalf("%+v %q\n%+v\n%+v", d, doubt, np.Spec, had)
