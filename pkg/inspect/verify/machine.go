@@ -23,16 +23,20 @@ func (v *Verifier) compareMachine(ctx context.Context, s *target) (d *Difference
 		return nil, "", err
 	}
 	found = found && machine.UID == spec.Machine.UID
-	if ref := machine.Status.NodeRef; s.live != nil && (!found || ref == nil) {
+	switch ref := machine.Status.NodeRef; {
+	case s.live == nil:
+	case !found || ref == nil:
 		if d, err := v.findOtherMachine(ctx, s); err != nil || d != nil {
 			return d, "", err
 		}
-		doubt = fmt.Sprintf("Machine %s/%s, which proves the pool and the times, does not name the node or no longer exists", spec.Machine.Namespace, spec.Machine.Name)
-	} else if s.live != nil && ref.Name != spec.Node.Name {
+	case ref.Name != spec.Node.Name:
 		return newDifference("spec.node.name", 0, ref.Name+", which the Machine names", spec.Node.Name), "", nil
 	}
-	if !found {
-		return nil, doubt, nil
+	switch {
+	case !found && s.live == nil:
+		return nil, "", nil
+	case !found:
+		return nil, fmt.Sprintf("Machine %s/%s, which proves the pool and the times, no longer exists", spec.Machine.Namespace, spec.Machine.Name), nil
 	}
 	fields := []field{{"spec.machine.created", machine.CreationTimestamp.UTC().Format(time.RFC3339), spec.Machine.Created.UTC().Format(time.RFC3339)}}
 	chain, err := lineage.FollowOwners(ctx, kubeclient.Owners{v.Worker}, &machine)
@@ -48,7 +52,7 @@ func (v *Verifier) compareMachine(ctx context.Context, s *target) (d *Difference
 	if !slices.Contains(append(chain.EarlierRevisions, chain.Revision), spec.Pool.Revision) {
 		fields = append(fields, field{"spec.pool.revision", chain.Revision, spec.Pool.Revision})
 	}
-	return firstMismatch(fields...), doubt, nil
+	return firstMismatch(fields...), "", nil
 }
 
 // findOtherMachine finds another Machine that names the node. One that is younger has adopted the node.
