@@ -2,6 +2,7 @@ package lineage
 
 import (
 	"context"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,6 +30,8 @@ type Chain struct {
 	// which the MachineSet was made or last used.
 	MachineSet Reference
 	Revision   string
+	// EarlierRevisions are those of a MachineSet that was used again.
+	EarlierRevisions []string
 	// Pool is the MachineDeployment.
 	Pool Reference
 }
@@ -63,6 +66,9 @@ func FollowOwners(ctx context.Context, from Reader, machine metav1.Object) (Chai
 		return c, err
 	}
 	c.Revision, c.Pool = set.Annotations[api.AnnotationMDRevision], PoolOfSet(set)
+	if history := set.Annotations[api.AnnotationMDRevisionHistory]; history != "" {
+		c.EarlierRevisions = strings.Split(history, ",")
+	}
 	return c, nil
 }
 

@@ -323,6 +323,8 @@ func (e *Fixture) Write(pool string, node *corev1.Node) *api.NodeProvenance {
 			Path: a[api.AnnotationPath], Commit: g.Commit, ShortCommit: g.Commit[:12], Change: a[api.AnnotationChange], SelectedBy: g.SelectedBy,
 			CommittedAt: a[api.AnnotationCommittedAt], Author: a[api.AnnotationAuthor], Signature: a[api.AnnotationSignature], Engine: render.EngineVersion,
 		}
+		bootstrap := c.Bootstrap.Configuration()
+		np.Spec.Bootstrap = &bootstrap
 	}
 	np.Status.Conditions = []metav1.Condition{{Type: api.AgreedCondition, Status: c.Agreement.Status, Reason: c.Agreement.Reason, Message: c.Agreement.Message}}
 	np.Status.Behind = api.BehindNo

@@ -3,8 +3,11 @@ package verify
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -75,6 +78,10 @@ func TestAdversary(t *testing.T) {
 			s.e.Write("workers", s.e.Join("workers", "silent", clusterfixture.At(45), nil))
 			s.osc().CreationTimestamp, s.osc().UID = metav1.NewTime(clusterfixture.At(60)), "again"
 		}, "silent", "agrees", ""},
+		"the same, and nothing says what came before it": {func(s *scene) {
+			s.osc().CreationTimestamp, s.osc().UID = metav1.NewTime(clusterfixture.At(60)), "again"
+			delete(s.osc().Annotations, api.AnnotationReplaces)
+		}, "two", "unproven", ""},
 		"a configuration that was created again, and later archived": {func(s *scene) { s.began(25) }, "one", "unproven", ""},
 		"the same, as a possible configuration": {func(s *scene) {
 			s.joinedBetween("torn")
@@ -99,6 +106,112 @@ func TestAdversary(t *testing.T) {
 		"a controller whose clock was behind, or an edited link to it": {func(s *scene) {
 			s.interval(func(in *api.Interval) { in.From = metav1.NewTime(clusterfixture.At(1)); in.Until = in.From })
 		}, "one", "unproven", ""},
+		"an earlier configuration, in a window that was moved to its time": {func(s *scene) {
+			w := &s.claim("two", "one").Spec.Window
+			w.From, w.Until = nil, metav1.NewTime(clusterfixture.At(20))
+		}, "two", "unproven", ""},
+		"the same, with another Machine, which is gone": {func(s *scene) {
+			s.joinedBetween("torn")
+			np := s.claim("two", "one")
+			np.Spec.Possible = s.provenance("torn").Spec.Possible
+			np.Spec.Machine.UID, np.Spec.Machine.Created = "gone", metav1.NewTime(clusterfixture.At(25))
+			np.Spec.Window.From = &np.Spec.Machine.Created
+		}, "two", "NodeProvenance differs", "spec.machine"},
+		"the same, of a machine that is younger than its node": {func(s *scene) {
+			s.adopt("two")
+			s.claim("two", "one")
+		}, "two", "unproven", ""},
+		"an earlier configuration that ended shortly before": {func(s *scene) {
+			s.joined("soon", 35, 36, nil)
+			s.claim("soon", "one")
+		}, "soon", "unproven", ""},
+		"the same, and there was one more push": {func(s *scene) {
+			s.repo.Push(2, "echo three")
+			s.e.Serve("workers", 2, clusterfixture.At(33))
+			s.joined("soon", 32, 35, nil)
+			np := s.claim("soon", "one")
+			np.Spec.Possible = nil
+		}, "soon", "unproven", ""},
+		"the same, for a machine of a later template": {func(s *scene) {
+			s.osc().Annotations[api.AnnotationRevisionFor] = "2"
+			s.reportedBetween("torn").Spec.Pool.Revision = "2"
+			clusterfixture.Get[*machines.MachineSet](s.e, "torn").Annotations[api.AnnotationMDRevision] = "2"
+			possible := s.provenance("torn").Spec.Possible
+			s.claim("torn", "one").Spec.Possible = possible
+		}, "torn", "unproven", ""},
+		"the revision, so that no configuration counts": {func(s *scene) {
+			np := s.reportedBetween("torn")
+			np.Spec.Pool.Revision, np.Spec.Bootstrap, np.Spec.Possible = "9999", s.provenance("two").Spec.Bootstrap, nil
+		}, "torn", "NodeProvenance differs", "spec.pool.revision"},
+		"a MachineSet that was used again": {func(s *scene) {
+			a := clusterfixture.Get[*machines.MachineSet](s.e, "two").Annotations
+			a[api.AnnotationMDRevision], a[api.AnnotationMDRevisionHistory] = "7", "1,4"
+		}, "two", "agrees", ""},
+		"a machine that is gone, and a pool whose it was not": {func(s *scene) {
+			s.ofOthers("two").Spec.Machine.UID = "gone"
+		}, "two", "NodeProvenance differs", "spec.machine"},
+		"the same, and the Machine that names the node is gone": {func(s *scene) {
+			s.ofOthers("two").Spec.Machine.UID = "gone"
+			clusterfixture.Delete[*machines.Machine](s.e, "two")
+		}, "two", "unproven", ""},
+		"a machine of another pool, which names no node": {func(s *scene) {
+			np := s.ofOthers("two")
+			m := clusterfixture.Get[*machines.Machine](s.e, "other")
+			m.Status.NodeRef = nil
+			np.Spec.Machine = api.ProvenanceMachine{Namespace: m.Namespace, Name: m.Name, UID: m.UID, Created: m.CreationTimestamp}
+		}, "two", "NodeProvenance differs", "spec.machine"},
+		"a node whose Machine is gone":    {func(s *scene) { clusterfixture.Delete[*machines.Machine](s.e, "two") }, "two", "unproven", ""},
+		"a node whose MachineSet is gone": {func(s *scene) { clusterfixture.Delete[*machines.MachineSet](s.e, "two") }, "two", "unproven", ""},
+		"the provider's id": {func(s *scene) {
+			s.provenance("two").Spec.Node.ProviderID = "hcloud://evil"
+		}, "two", "NodeProvenance differs", "spec.node.providerID"},
+		"a label by which users select": {func(s *scene) {
+			metav1.SetMetaDataLabel(&s.provenance("two").ObjectMeta, api.LabelVersion, "v6.6.6")
+		}, "two", "NodeProvenance differs", "label gitops.k8c.io/version"},
+		"a possible configuration that does not exist": {func(s *scene) {
+			s.provenance("two").Spec.Possible = []api.PossibleConfiguration{{InputDigest: "v1:sha256:evil"}}
+		}, "two", "unproven", ""},
+		"a list that has reached its limit with one configuration": {func(s *scene) {
+			np := s.reportedBetween("torn")
+			np.Spec.Possible = slices.Repeat(np.Spec.Possible[1:], lineage.MaxPossible)
+		}, "torn", "unproven", ""},
+		"a node of which nothing is known": {func(s *scene) {
+			np := s.joined("silent", 40, 41, nil)
+			s.adopt("silent")
+			np.Spec.Possible = nil
+		}, "silent", "unproven", ""},
+		"a node that was deleted and created again": {func(s *scene) {
+			node, np := clusterfixture.Get[*corev1.Node](s.e, "two"), s.provenance("two")
+			node.CreationTimestamp = metav1.NewTime(clusterfixture.At(50))
+			np.Spec.Node.Joined = node.CreationTimestamp
+		}, "two", "agrees", ""},
+		"the present configuration, across a push before it": {func(s *scene) {
+			s.joinedBetween("torn")
+			s.repo.Push(2, "echo three")
+			third := s.e.Serve("workers", 2, clusterfixture.At(50))
+			s.e.Write("workers", s.e.Join("workers", "three", clusterfixture.At(55), clusterfixture.Says(third)))
+			s.claim("torn", "three")
+		}, "torn", "NodeProvenance differs", "spec.configuration.inputDigest"},
+		"the later one of two possible configurations, without a report": {func(s *scene) {
+			s.joinedBetween("torn")
+			possible := s.provenance("torn").Spec.Possible
+			np := s.claim("torn", "two")
+			np.Spec.Possible, np.Spec.Evidence = possible, api.EvidenceInferred
+		}, "torn", "unproven", ""},
+		"the same, and the bootstrap document is right": {func(s *scene) {
+			s.joinedBetween("torn")
+			was := s.provenance("torn").DeepCopy()
+			np := s.claim("torn", "two")
+			np.Spec.Possible, np.Spec.Bootstrap, np.Spec.Evidence = was.Spec.Possible, was.Spec.Bootstrap, api.EvidenceInferred
+		}, "torn", "unproven", ""},
+		"a bootstrap document of before that is kept quiet": {func(s *scene) {
+			np := s.reportedBetween("torn")
+			np.Spec.Bootstrap = s.provenance("two").Spec.Bootstrap
+		}, "torn", "unproven", ""},
+		"no bootstrap document": {func(s *scene) { s.provenance("two").Spec.Bootstrap = nil }, "two", "NodeProvenance differs", "spec.bootstrap"},
+		"a possible configuration beside the reported one that is kept quiet": {func(s *scene) {
+			s.reportedBetween("torn").Spec.Possible = nil
+		}, "torn", "unproven", ""},
 		"a machine that is younger than its node": {func(s *scene) { s.adopt("one") }, "one", "agrees", ""},
 		"the same, and its configuration was created again, and later archived": {func(s *scene) {
 			s.adopt("one")
@@ -168,26 +281,23 @@ func TestAdversary(t *testing.T) {
 			s.provenance("two").Spec.Configuration.Signature, s.osp().Annotations[api.AnnotationSignature] = claimed, claimed
 		}, "two", "unproven", ""},
 		"the record of an older bootstrap document": {func(s *scene) {
-			c, np := s.provenance("one").Spec.Configuration, s.provenance("two")
-			np.Spec.Bootstrap = &api.PossibleConfiguration{InputDigest: c.InputDigest, Profile: c.Profile, Version: c.Version, Commit: c.Commit}
+			s.reportedBetween("torn")
 			cr := s.archived()
 			cr.Data.Raw = []byte(strings.Replace(string(cr.Data.Raw), "profiles/osp-x.yaml", "profiles/evil.yaml", 1))
-		}, "two", "NodeProvenance differs", "record of spec.bootstrap"},
+		}, "torn", "NodeProvenance differs", "record of spec.bootstrap"},
 		"the outputs in the record of an older bootstrap document": {func(s *scene) {
-			c, np := s.provenance("one").Spec.Configuration, s.provenance("two")
-			np.Spec.Bootstrap = &api.PossibleConfiguration{InputDigest: c.InputDigest, Profile: c.Profile, Version: c.Version, Commit: c.Commit}
+			s.reportedBetween("torn")
 			var rec render.Record
 			s.do(json.Unmarshal(s.archived().Data.Raw, &rec))
 			rec.Digests.Bootstrap = "evil"
 			text, err := json.Marshal(rec)
 			s.do(err)
 			s.archived().Data.Raw = text
-		}, "two", "record differs", "digests.bootstrap"},
+		}, "torn", "record differs", "digests.bootstrap"},
 		"the profile's object of an older bootstrap document": {func(s *scene) {
-			c, np := s.provenance("one").Spec.Configuration, s.provenance("two")
-			np.Spec.Bootstrap = &api.PossibleConfiguration{InputDigest: c.InputDigest, Profile: c.Profile, Version: c.Version, Commit: c.Commit}
+			s.reportedBetween("torn")
 			clusterfixture.Get[*osm.OperatingSystemProfile](s.e, "osp-x-v1.0.0").Spec.OSVersion = "evil"
-		}, "two", "OSP differs", "spec.osVersion"},
+		}, "torn", "OSP differs", "spec.osVersion"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
@@ -207,18 +317,53 @@ func TestAdversary(t *testing.T) {
 
 // joinedBetween creates a node without a report, whose machine was created before a push
 // and which joined after it.
-func (s *scene) joinedBetween(name string) {
-	node := s.e.Join("workers", name, clusterfixture.At(29), nil)
-	node.CreationTimestamp = metav1.NewTime(clusterfixture.At(31))
+func (s *scene) joinedBetween(name string) { s.joined(name, 29, 31, nil) }
+
+// reportedBetween is joinedBetween for a node that reports the configuration of the push.
+func (s *scene) reportedBetween(name string) *api.NodeProvenance {
+	return s.joined(name, 29, 31, s.says("two"))
+}
+
+// says returns what a node says of itself.
+func (s *scene) says(node string) map[string]string {
+	r := s.provenance(node).Spec.Reported
+	return map[string]string{api.LabelConfig: r.Config, api.LabelCommit: r.Commit}
+}
+
+// joined creates a node with the times of its machine and of itself, and what it says.
+func (s *scene) joined(name string, created, joined int, says map[string]string) *api.NodeProvenance {
+	node := s.e.Join("workers", name, clusterfixture.At(created), says)
+	node.CreationTimestamp = metav1.NewTime(clusterfixture.At(joined))
 	np := s.e.Write("workers", node)
-	if len(np.Spec.Possible) != 2 {
+	if created < 30 && joined > 30 && len(np.Spec.Possible) != 2 {
 		s.t.Fatalf("possible are %+v", np.Spec.Possible)
 	}
+	return np
+}
+
+// ofOthers edits the NodeProvenance and the labels of a node, so that it is of another pool.
+func (s *scene) ofOthers(node string) *api.NodeProvenance {
+	s.e.Pool("others")
+	first := s.e.Serve("others", 0, clusterfixture.At(10))
+	s.e.Write("others", s.e.Join("others", "other", clusterfixture.At(20), clusterfixture.Says(first)))
+	np := s.claim(node, "other")
+	np.Spec.Pool = s.provenance("other").Spec.Pool
+	return np
+}
+
+// claim edits the NodeProvenance and the labels of a node, so that it has the configuration of another.
+func (s *scene) claim(node, of string) *api.NodeProvenance {
+	np, like := s.provenance(node), s.provenance(of).DeepCopy()
+	np.Spec.Configuration, np.Spec.Bootstrap = like.Spec.Configuration, like.Spec.Bootstrap
+	np.Spec.Evidence, np.Spec.Reported, np.Spec.Possible = like.Spec.Evidence, like.Spec.Reported, nil
+	np.Status.Reported, np.Status.Conditions = like.Status.Reported, like.Status.Conditions
+	maps.Copy(clusterfixture.Get[*corev1.Node](s.e, node).Labels, s.says(of))
+	return np
 }
 
 // adopt makes the machine of a node younger than it.
 func (s *scene) adopt(name string) {
-	created := metav1.NewTime(clusterfixture.At(24))
+	created := metav1.NewTime(s.provenance(name).Spec.Node.Joined.Add(3 * time.Minute))
 	clusterfixture.Get[*machines.Machine](s.e, name).CreationTimestamp = created
 	np := s.provenance(name)
 	np.Spec.Machine.Created, np.Spec.Window.From = created, nil

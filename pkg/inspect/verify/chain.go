@@ -7,7 +7,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -76,9 +75,9 @@ func (g *storedRecord) hasInputDigest(digest string) bool {
 // findLiveOrLastProvenance finds the NodeProvenance of a node: of the existing Node, otherwise of the
 // last node of this name. The Node decides which, since NodeProvenances can be edited or
 // deleted.
-func (v *Verifier) findLiveOrLastProvenance(ctx context.Context, node string) (*api.NodeProvenance, *metav1.PartialObjectMetadata, error) {
-	live := kubeclient.Metadata(corev1.SchemeGroupVersion.WithKind("Node"))
-	exists, err := kubeclient.Find(ctx, v.Worker, types.NamespacedName{Name: node}, live)
+func (v *Verifier) findLiveOrLastProvenance(ctx context.Context, node string) (*api.NodeProvenance, *corev1.Node, error) {
+	var live corev1.Node
+	exists, err := kubeclient.Find(ctx, v.Worker, types.NamespacedName{Name: node}, &live)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -92,7 +91,7 @@ func (v *Verifier) findLiveOrLastProvenance(ctx context.Context, node string) (*
 	if err == nil && !found {
 		err = fmt.Errorf("NodeProvenance %s of the existing node %q not found: the node belongs to no pool, the controller has not written it yet, or a user deleted it", name, node)
 	}
-	return &np, live, err
+	return &np, &live, err
 }
 
 // findLastProvenance finds the NodeProvenance of the last node with a name.

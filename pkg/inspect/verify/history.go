@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -21,10 +22,21 @@ func within(g lineage.Generation, from, until time.Time) bool {
 	return g.From.Add(lineage.Leeway).Before(until) && (g.Until.IsZero() || g.CertainEnd().After(from))
 }
 
-// covers reports whether the pool certainly had this generation throughout an interval. Its Secrets are
-// written after its OperatingSystemConfig, so the first moments are not certain.
-func covers(g lineage.Generation, from, until time.Time) bool {
-	return g.From.Add(lineage.Leeway).Before(from) && g.CertainEnd().After(until)
+// hadOthersThroughout reports whether the pool certainly had other generations than those of a digest
+// throughout an interval.
+func hadOthersThroughout(had lineage.Timeline, digest string, from, until time.Time) bool {
+	var since time.Time
+	for i, g := range had {
+		// Without a gap: the one before was archived when this one began.
+		continues := i > 0 && had[i-1].InputDigest != digest && had[i-1].CertainEnd().Add(lineage.Leeway).Equal(g.From)
+		if !continues {
+			since = g.From.Add(lineage.Leeway)
+		}
+		if g.InputDigest != digest && since.Before(from) && within(g, until, until) {
+			return true
+		}
+	}
+	return false
 }
 
 // readTimeline reads the generations of a pool.
@@ -48,25 +60,83 @@ func (v *Verifier) readTimeline(ctx context.Context, s *target) (lineage.Timelin
 	return lineage.NewTimeline(osc, records), nil
 }
 
-// compareHistory compares a NodeProvenance with all generations of its pool that it does not list as
-// possible.
+// asIfCreatedAgain returns what the pool had if its OperatingSystemConfig was deleted and created again, with
+// the annotation that names the one before it: it began when that was archived.
+func asIfCreatedAgain(had lineage.Timeline) lineage.Timeline {
+	had = slices.Clone(had)
+	if n := len(had); n > 1 && had[n-1].Record == "" && had[n-1].Replaces == had[n-2].UID && had[n-2].CertainEnd().Add(lineage.Leeway).Before(had[n-1].From) {
+		had[n-1].From, had[n-2].Until = had[n-2].Archived, had[n-2].Archived
+	}
+	return had
+}
+
+// compareWithTimeline compares the claimed configuration with those that the pool had in the time in which
+// the machine fetched its documents. The result is a doubt if the claim is possible and no object proves
+// it, see MayHaveHad.
+func (s *target) compareWithTimeline(had lineage.Timeline) (d *Difference, doubt string) {
+	if s.gen == nil || !s.gen.isIntact() {
+		return nil, "" // the check of the record reports it
+	}
+	if s.gen.archived != nil && lineage.DecodeIntervals(s.gen.archived.Annotations) == nil {
+		return newDifference("annotation "+api.AnnotationIntervals+" of "+s.gen.describeHolder(), 0, "the JSON of intervals", "something else"), ""
+	}
+	np := s.node.Spec
+	w := np.Window
+	if w.From == nil {
+		w.From = &w.Until // when the machine began is unknown, see concludeAgain
+	}
+	// The Machine of a node that was adopted is younger than the node.
+	isPossible := np.Machine.Created.After(np.Node.Joined.Add(lineage.Leeway)) || np.Window.From != nil && !w.Until.Add(lineage.Leeway).Before(w.From.Time)
+	var isProven, isOfTemplate, mayBe bool
+	for i, g := range asIfCreatedAgain(had) {
+		if g.InputDigest != s.digest {
+			continue
+		}
+		recorded := g
+		// The timeline corrects the ends, which have the controller's clock, by annotations that a user can
+		// edit. So it cannot prove anything.
+		recorded.Until = g.Archived
+		isProven = isProven || (g.Record == "" || !g.Archived.IsZero()) && recorded.WasCurrentDuring(w, lineage.Bridge)
+		isOfTemplate = isOfTemplate || !lineage.IsOlderRevision(g.Revision, np.Pool.Revision)
+		mayBe = mayBe || isPossible && (had.MayHaveHad(recorded, np.Window) || had[i].WasCurrentDuring(np.Window, lineage.Bridge))
+	}
+	switch {
+	case isProven && hadOthersThroughout(had, s.digest, w.From.Time, w.Until.Time):
+		return nil, "the pool had another configuration then, unless the controller was interrupted before it wrote the documents"
+	case isProven && !isOfTemplate:
+		return nil, "the pool had this configuration before its MachineDeployment had the template of the machine"
+	case isProven && s.canHaveFetchedLater(had):
+		return nil, "spec.window.until is before the node joined, when its pool had another configuration: the node was deleted and created again, or the field was edited"
+	case isProven:
+		return nil, ""
+	case mayBe:
+		return nil, "the records have this configuration at other times only: its OperatingSystemConfig was created again, a record is missing, or the controller's clock was behind"
+	}
+	if i := slices.IndexFunc(had, func(g lineage.Generation) bool { return within(g, w.Until.Time, w.Until.Time) }); s.gen.archived == nil && i >= 0 {
+		return newDifference("spec.configuration.inputDigest", 0, had[i].InputDigest+", which the pool had at that time", s.digest), ""
+	}
+	return newDifference("spec.window", 0, "a time at which the pool had this configuration", w.Until.UTC().Format(time.RFC3339)), ""
+}
+
+// canHaveFetchedLater reports whether the pool had another configuration until the node joined. The end of
+// the window can be earlier, for a node that was deleted and created again, and only the
+// NodeProvenance of the first node, which a user can edit, proves that.
+func (s *target) canHaveFetchedLater(had lineage.Timeline) bool {
+	np := s.node.Spec
+	if !np.Window.Until.Before(&np.Node.Joined) {
+		return false
+	}
+	rest := api.ProvenanceWindow{From: &np.Window.Until, Until: np.Node.Joined}
+	return slices.ContainsFunc(had, func(g lineage.Generation) bool { return g.InputDigest != s.digest && g.WasCurrentDuring(rest, 0) })
+}
+
+// compareHistory compares a NodeProvenance without a report with all generations of its pool that it does
+// not list as possible.
 func (s *target) compareHistory(had lineage.Timeline) *Difference {
 	np := s.node.Spec
-	from := np.Window.Until.Time
+	from, until := np.Window.Until.Time, np.Window.Until.Time
 	if np.Window.From != nil {
 		from = np.Window.From.Time
-	}
-	until := np.Window.Until.Time
-	isTarget := func(p lineage.Generation) bool { return p.InputDigest == s.digest }
-	began := metav1.NewTime(from)
-	window := api.ProvenanceWindow{From: &began, Until: np.Window.Until}
-	near := func(p lineage.Generation) bool { return isTarget(p) && p.WasCurrentDuring(window, lineage.Bridge) }
-	if slices.ContainsFunc(had, isTarget) && !slices.ContainsFunc(had, near) {
-		for _, p := range had { // only what is certain, because the target can have been created again
-			if covers(p, from, until) {
-				return newDifference("spec.configuration.inputDigest", 0, p.InputDigest+", which the pool had at that time", s.digest)
-			}
-		}
 	}
 	// A list that has reached its limit is incomplete.
 	if np.Evidence != api.EvidenceInferred || len(np.Possible) >= lineage.MaxPossible {
@@ -74,11 +144,50 @@ func (s *target) compareHistory(had lineage.Timeline) *Difference {
 	}
 	for _, p := range had {
 		listed := func(l api.PossibleConfiguration) bool { return l.InputDigest == p.InputDigest }
-		if !isTarget(p) && within(p, from, until) && !lineage.IsOlderRevision(p.Revision, np.Pool.Revision) && !slices.ContainsFunc(np.Possible, listed) {
-			return newDifference("spec.possible", 0, p.InputDigest+", which the pool had until "+p.Until.UTC().Format(time.RFC3339), "not listed")
+		if p.InputDigest != s.digest && within(p, from, until) && !lineage.IsOlderRevision(p.Revision, np.Pool.Revision) && !slices.ContainsFunc(np.Possible, listed) {
+			return newDifference("spec.possible", 0, p.InputDigest+", which the pool had then", "not listed")
 		}
 	}
 	return nil
+}
+
+// concludeAgain concludes again, as the controller did when the node joined, from what exists now. The
+// result is a doubt if that is something else.
+func (s *target) concludeAgain(had lineage.Timeline) (doubt string) {
+	np := s.node.Spec
+	if np.Bootstrap == nil || s.gen == nil || !s.gen.isIntact() {
+		return "" // reported already
+	}
+	f := lineage.Observation{Window: np.Window, Revision: np.Pool.Revision}
+	if np.Reported != nil {
+		f.Report = *np.Reported
+	}
+	var listed []string
+	for _, p := range np.Possible {
+		listed = append(listed, p.InputDigest)
+	}
+	for _, f.Pool = range []lineage.Timeline{
+		// The controller can have concluded before the pool got another one, just after the node had joined.
+		slices.DeleteFunc(slices.Clone(had), func(g lineage.Generation) bool { return g.From.After(np.Window.Until.Time) }),
+		asIfCreatedAgain(had),
+		had,
+	} {
+		c := lineage.DetermineConfiguration(f)
+		fields := []field{{"spec.evidence", string(c.Evidence), string(np.Evidence)}}
+		if c.Configuration != nil {
+			fields = append(fields, field{"spec.configuration.inputDigest", c.Configuration.InputDigest, s.digest}, field{"spec.bootstrap.inputDigest", c.Bootstrap.InputDigest, np.Bootstrap.InputDigest})
+		}
+		var possible []string
+		for _, g := range c.Possible {
+			possible = append(possible, g.InputDigest)
+		}
+		d := firstMismatch(append(fields, field{"spec.possible", strings.Join(possible, ", "), strings.Join(listed, ", ")})...)
+		if d == nil {
+			return ""
+		}
+		doubt = fmt.Sprintf("%s is %s, and from the records that exist now it is %s", d.Field, d.Found, d.Expected)
+	}
+	return doubt
 }
 
 // comparePossible compares the listed generations with the records of the same digests.

@@ -9,13 +9,11 @@ import (
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
-	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -28,25 +26,30 @@ func (v *Verifier) checkNode(ctx context.Context, s *target, what api.Provenance
 	fields = append(fields, s.recordFields()...)
 	fields = append(fields, s.repositoryFields(from)...)
 	fields = append(fields, s.reportFields()...)
+	fields = append(fields, s.labelFields()...)
 	if d := firstMismatch(fields...); d != nil {
 		return check.withDifference(d), nil
 	}
-	for _, compare := range []func(context.Context, *target) (*Difference, error){v.detectEditedInputDigest, v.compareBootstrapConfiguration, v.compareMachine} {
+	for _, compare := range []func(context.Context, *target) (*Difference, error){v.detectEditedInputDigest, v.compareBootstrapConfiguration} {
 		if d, err := compare(ctx, s); err != nil || d != nil {
 			return check.withDifference(d), err
 		}
+	}
+	d, doubt, err := v.compareMachine(ctx, s)
+	if err != nil || d != nil {
+		return check.withDifference(d), err
 	}
 	had, err := v.readTimeline(ctx, s)
 	if err != nil {
 		return check, err
 	}
-	var doubt string
 	for _, compare := range []func() (*Difference, string){
-		func() (*Difference, string) { return s.compareWindowWithIntervals(had) },
+		func() (*Difference, string) { return s.compareWithTimeline(had) },
 		func() (*Difference, string) { return firstMismatch(s.timeFields()...), "" },
 		func() (*Difference, string) { return s.compareNodeReport(), "" },
 		func() (*Difference, string) { return s.comparePossible(had) },
 		func() (*Difference, string) { return s.compareHistory(had), "" },
+		func() (*Difference, string) { return nil, s.concludeAgain(had) },
 	} {
 		d, why := compare()
 		if d != nil {
@@ -54,7 +57,7 @@ func (v *Verifier) checkNode(ctx context.Context, s *target, what api.Provenance
 		}
 		doubt = cmp.Or(doubt, why)
 	}
-	d, err := from.compareSelectedBy(ctx, what, "spec.configuration.selectedBy", np.Spec.Configuration.SelectedBy)
+	d, err = from.compareSelectedBy(ctx, what, "spec.configuration.selectedBy", np.Spec.Configuration.SelectedBy)
 	if err != nil || d != nil || doubt == "" {
 		return check.withDifference(d), err
 	}
@@ -75,6 +78,21 @@ func (s *target) recordFields() []field {
 		{at + "repository", rec.Repository, c.Repository}, {at + "path", rec.Path, c.Path},
 		{at + "commit", rec.Commit, c.Commit}, {at + "change", rec.Change, c.Change},
 	}
+}
+
+// labelFields returns the labels by which users select NodeProvenances, with their values in its spec.
+func (s *target) labelFields() []field {
+	c, labels := s.node.Spec.Configuration, s.node.Labels
+	var fields []field
+	for _, f := range []struct{ name, want string }{
+		{api.LabelProfile, c.Profile}, {api.LabelVersion, render.LabelValue(c.Version)},
+		{api.LabelCommit, render.LabelValue(c.Commit)}, {api.LabelConfig, render.ShortDigest(c.InputDigest)},
+	} {
+		if got, ok := labels[f.name]; ok { // no label can have some values
+			fields = append(fields, field{"label " + f.name, f.want, got})
+		}
+	}
+	return fields
 }
 
 // repositoryFields returns the fields with their values in the repository. The author may be
@@ -137,6 +155,9 @@ func (s *target) timeFields() []field {
 	if s.live != nil {
 		fields = append(fields, field{"spec.node.uid", string(s.live.UID), string(np.Node.UID)},
 			field{"spec.node.joined", at(&s.live.CreationTimestamp), at(&np.Node.Joined)})
+		if id := s.live.Spec.ProviderID; id != "" && np.Node.ProviderID != "" { // a cloud can set it later
+			fields = append(fields, field{"spec.node.providerID", redact.Shorten(id, 2048), np.Node.ProviderID})
+		}
 	}
 	return fields
 }
@@ -185,7 +206,7 @@ func (v *Verifier) detectEditedInputDigest(ctx context.Context, s *target) (*Dif
 func (v *Verifier) compareBootstrapConfiguration(ctx context.Context, s *target) (*Difference, error) {
 	b, gen := s.node.Spec.Bootstrap, s.gen
 	if b == nil {
-		return nil, nil
+		return newDifference("spec.bootstrap", 0, "the configuration of the bootstrap document", ""), nil
 	}
 	if b.InputDigest != s.digest {
 		var err error
@@ -207,66 +228,6 @@ func (v *Verifier) compareBootstrapConfiguration(ctx context.Context, s *target)
 	}
 	return firstMismatch(field{"spec.bootstrap.profile", gen.record.Profile, b.Profile},
 		field{"spec.bootstrap.version", gen.record.Version, b.Version}, field{"spec.bootstrap.commit", gen.record.Commit, b.Commit}), nil
-}
-
-// compareMachine follows an existing machine to its pool.
-func (v *Verifier) compareMachine(ctx context.Context, s *target) (*Difference, error) {
-	spec := s.node.Spec
-	var machine cluster.Machine
-	found, err := kubeclient.Find(ctx, v.Worker, types.NamespacedName{Namespace: spec.Machine.Namespace, Name: spec.Machine.Name}, &machine)
-	if err != nil || !found || machine.UID != spec.Machine.UID {
-		return nil, err
-	}
-	if d := firstMismatch(field{"spec.machine.created", machine.CreationTimestamp.UTC().Format(time.RFC3339), spec.Machine.Created.UTC().Format(time.RFC3339)}); d != nil {
-		return d, nil
-	}
-	if ref := machine.Status.NodeRef; s.live != nil && ref != nil && ref.Name != spec.Node.Name {
-		return newDifference("spec.node.name", 0, ref.Name+", which the Machine names", spec.Node.Name), nil
-	}
-	chain, err := lineage.FollowOwners(ctx, kubeclient.Owners{v.Worker}, &machine)
-	if err != nil {
-		return nil, err
-	}
-	fields := []field{{"spec.pool.machineSet", chain.MachineSet.Name, spec.Pool.MachineSet}}
-	if chain.Pool.Name != "" {
-		fields = append(fields, field{"spec.pool", chain.Pool.String(), s.pool.String()}, field{"spec.pool.uid", string(chain.Pool.UID), string(spec.Pool.UID)})
-	}
-	return firstMismatch(fields...), nil
-}
-
-// compareWindowWithIntervals compares the intervals of an archived configuration with the time in which
-// the machine fetched its documents. The result is a doubt if none is it, and the pool may have had
-// the configuration all the same, see MayHaveHad. It ignores the active configuration.
-func (s *target) compareWindowWithIntervals(had lineage.Timeline) (d *Difference, doubt string) {
-	if s.gen == nil || s.gen.archived == nil {
-		return nil, ""
-	}
-	if lineage.DecodeIntervals(s.gen.archived.Annotations) == nil {
-		return newDifference("annotation "+api.AnnotationIntervals+" of "+s.gen.describeHolder(), 0, "the JSON of intervals", "something else"), ""
-	}
-	w := s.node.Spec.Window
-	// The Machine of a node that was adopted is younger than the node.
-	isPossible := s.node.Spec.Machine.Created.After(s.node.Spec.Node.Joined.Add(lineage.Leeway))
-	if w.From != nil {
-		isPossible = !w.Until.Add(lineage.Leeway).Before(w.From.Time)
-	}
-	// The timeline corrects the ends, which have the controller's clock, by annotations that a user can
-	// edit. So it cannot prove anything.
-	endedLater := func(g lineage.Generation) bool {
-		return g.Record == s.gen.archived.Name && g.WasCurrentDuring(w, lineage.Bridge)
-	}
-	for _, g := range lineage.GenerationsFromArchivedRecord(s.gen.archived) {
-		if !g.Until.IsZero() && g.WasCurrentDuring(w, lineage.Bridge) {
-			return nil, ""
-		}
-		if isPossible && (had.MayHaveHad(g, w) || slices.ContainsFunc(had, endedLater)) {
-			doubt = "the records have this configuration at other times only: its OperatingSystemConfig was created again, a record is missing, or the controller's clock was behind"
-		}
-	}
-	if doubt != "" {
-		return nil, doubt
-	}
-	return newDifference("spec.window", 0, "a time at which the pool had this configuration", w.Until.UTC().Format(time.RFC3339)), ""
 }
 
 // checkMatch checks that a node reports that it has what its configuration put on it. The proof is

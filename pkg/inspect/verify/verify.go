@@ -5,7 +5,7 @@ import (
 	"context"
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -54,7 +54,7 @@ type target struct {
 	// node is nil if the subject is a pool.
 	node *api.NodeProvenance
 	// live is the Node; nil if it was deleted.
-	live *metav1.PartialObjectMetadata
+	live *corev1.Node
 	// digest is the requested input digest.
 	digest string
 	gen    *storedRecord // nil if no record was found
