@@ -148,9 +148,13 @@ func (s *System) KubeconfigOf(namespace, name string) string {
 	if err := s.Client.SubResource("token").Create(s.T.Context(), sa, token); err != nil {
 		s.T.Fatal(err)
 	}
+	server := s.Cluster.Config.Host
+	if s.Link != nil {
+		server = s.Link.URL()
+	}
 	path := filepath.Join(s.T.TempDir(), "kubeconfig")
 	err := clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: s.Cluster.Config.Host, CertificateAuthorityData: []byte(CaOf(s.T, s.Cluster))}},
+		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: server, CertificateAuthorityData: []byte(CaOf(s.T, s.Cluster))}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"c": {Token: token.Status.Token}},
 		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c", AuthInfo: "c"}},
 		CurrentContext: "c",

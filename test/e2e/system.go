@@ -66,6 +66,8 @@ type System struct {
 	Exited  chan struct{}
 	// Identity is the kubeconfig to start with, for API servers that can be unreachable at the start.
 	Identity string
+	// Link leads controllers to the API server, nil if they connect to it directly.
+	Link *Link
 }
 
 // Run runs a part of the test, whose failures are its own.

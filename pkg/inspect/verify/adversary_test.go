@@ -160,6 +160,38 @@ func TestAdversary(t *testing.T) {
 			m.Status.NodeRef = nil
 			np.Spec.Machine = api.ProvenanceMachine{Namespace: m.Namespace, Name: m.Name, UID: m.UID, Created: m.CreationTimestamp}
 		}, "two", "NodeProvenance differs", "spec.machine"},
+		"the same, and a Machine that is younger than the node names it": {func(s *scene) {
+			np := s.ofOthers("two")
+			s.adopt("two")
+			m := clusterfixture.Get[*machines.Machine](s.e, "other")
+			m.Status.NodeRef = nil
+			np.Spec.Machine = api.ProvenanceMachine{Namespace: m.Namespace, Name: m.Name, UID: m.UID, Created: m.CreationTimestamp}
+			np.Spec.Window.From = &np.Spec.Machine.Created
+		}, "two", "unproven", ""},
+		"a later revision of a MachineSet that was used again": {func(s *scene) {
+			np := s.reportedBetween("torn")
+			a := clusterfixture.Get[*machines.MachineSet](s.e, "torn").Annotations
+			a[api.AnnotationMDRevision], a[api.AnnotationMDRevisionHistory] = "7", "1"
+			s.osc().Annotations[api.AnnotationRevisionFor] = "7"
+			np.Spec.Pool.Revision, np.Spec.Bootstrap, np.Spec.Possible = "7", s.provenance("two").Spec.Bootstrap, nil
+		}, "torn", "unproven", ""},
+		"a window before the machine, and what was possible then": {func(s *scene) {
+			np := s.provenance("two")
+			np.Spec.Window.From, np.Spec.Window.Until = nil, metav1.NewTime(clusterfixture.At(36))
+			np.Spec.Possible = s.reportedBetween("torn").Spec.Possible
+		}, "two", "unproven", ""},
+		"a report that the node never made": {func(s *scene) {
+			np := s.joined("silent", 40, 41, nil)
+			np.Spec.Reported = &api.NodeReport{Config: "0123456789ab"}
+		}, "silent", "unproven", ""},
+		"a pool's label": {func(s *scene) {
+			s.provenance("two").Labels[api.LabelPool] = "kube-system_others"
+		}, "two", "NodeProvenance differs", "label gitops.k8c.io/pool"},
+		"when the commit was made, and the profile's object is gone": {func(s *scene) {
+			clusterfixture.Delete[*osm.OperatingSystemProfile](s.e, "osp-x-v1.1.0")
+			c := s.provenance("two").Spec.Configuration
+			c.Author, c.CommittedAt = "", "2001-01-01T00:00:00Z"
+		}, "two", "NodeProvenance and OSP differ", "spec.configuration.committedAt"},
 		"a node whose Machine is gone":    {func(s *scene) { clusterfixture.Delete[*machines.Machine](s.e, "two") }, "two", "unproven", ""},
 		"a node whose MachineSet is gone": {func(s *scene) { clusterfixture.Delete[*machines.MachineSet](s.e, "two") }, "two", "unproven", ""},
 		"the provider's id": {func(s *scene) {
@@ -347,7 +379,7 @@ func (s *scene) ofOthers(node string) *api.NodeProvenance {
 	first := s.e.Serve("others", 0, clusterfixture.At(10))
 	s.e.Write("others", s.e.Join("others", "other", clusterfixture.At(20), clusterfixture.Says(first)))
 	np := s.claim(node, "other")
-	np.Spec.Pool = s.provenance("other").Spec.Pool
+	np.Spec.Pool, np.Labels[api.LabelPool] = s.provenance("other").Spec.Pool, s.provenance("other").Labels[api.LabelPool]
 	return np
 }
 

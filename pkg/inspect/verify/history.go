@@ -64,7 +64,7 @@ func (v *Verifier) readTimeline(ctx context.Context, s *target) (lineage.Timelin
 // the annotation that names the one before it: it began when that was archived.
 func asIfCreatedAgain(had lineage.Timeline) lineage.Timeline {
 	had = slices.Clone(had)
-	if n := len(had); n > 1 && had[n-1].Record == "" && had[n-1].Replaces == had[n-2].UID && had[n-2].CertainEnd().Add(lineage.Leeway).Before(had[n-1].From) {
+	if n := len(had); n > 1 && had[n-1].Record == "" && had[n-1].Replaces != "" && had[n-1].Replaces == had[n-2].UID && had[n-2].CertainEnd().Add(lineage.Leeway).Before(had[n-1].From) {
 		had[n-1].From, had[n-2].Until = had[n-2].Archived, had[n-2].Archived
 	}
 	return had
@@ -105,8 +105,6 @@ func (s *target) compareWithTimeline(had lineage.Timeline) (d *Difference, doubt
 		return nil, "the pool had another configuration then, unless the controller was interrupted before it wrote the documents"
 	case isProven && !isOfTemplate:
 		return nil, "the pool had this configuration before its MachineDeployment had the template of the machine"
-	case isProven && s.canHaveFetchedLater(had):
-		return nil, "spec.window.until is before the node joined, when its pool had another configuration: the node was deleted and created again, or the field was edited"
 	case isProven:
 		return nil, ""
 	case mayBe:
@@ -116,18 +114,6 @@ func (s *target) compareWithTimeline(had lineage.Timeline) (d *Difference, doubt
 		return newDifference("spec.configuration.inputDigest", 0, had[i].InputDigest+", which the pool had at that time", s.digest), ""
 	}
 	return newDifference("spec.window", 0, "a time at which the pool had this configuration", w.Until.UTC().Format(time.RFC3339)), ""
-}
-
-// canHaveFetchedLater reports whether the pool had another configuration until the node joined. The end of
-// the window can be earlier, for a node that was deleted and created again, and only the
-// NodeProvenance of the first node, which a user can edit, proves that.
-func (s *target) canHaveFetchedLater(had lineage.Timeline) bool {
-	np := s.node.Spec
-	if !np.Window.Until.Before(&np.Node.Joined) {
-		return false
-	}
-	rest := api.ProvenanceWindow{From: &np.Window.Until, Until: np.Node.Joined}
-	return slices.ContainsFunc(had, func(g lineage.Generation) bool { return g.InputDigest != s.digest && g.WasCurrentDuring(rest, 0) })
 }
 
 // compareHistory compares a NodeProvenance without a report with all generations of its pool that it does
@@ -158,17 +144,36 @@ func (s *target) concludeAgain(had lineage.Timeline) (doubt string) {
 	if np.Bootstrap == nil || s.gen == nil || !s.gen.isIntact() {
 		return "" // reported already
 	}
-	f := lineage.Observation{Window: np.Window, Revision: np.Pool.Revision}
-	if np.Reported != nil {
-		f.Report = *np.Reported
+	// A node that was deleted and created again has the window of the first one, which nothing else proves. The
+	// revision is one of several, if the MachineSet was used again.
+	windows := []api.ProvenanceWindow{np.Window, lineage.NewProvenanceWindow(np.Machine.Created, np.Node.Joined)}
+	for _, w := range windows {
+		for _, revision := range append([]string{np.Pool.Revision}, s.revisions...) {
+			f := lineage.Observation{Window: w, Revision: revision}
+			if np.Reported != nil {
+				f.Report = *np.Reported
+			}
+			if doubt := s.compareConclusions(f, had); doubt != "" {
+				return doubt
+			}
+		}
 	}
-	var listed []string
-	for _, p := range np.Possible {
-		listed = append(listed, p.InputDigest)
+	return ""
+}
+
+// compareConclusions compares the NodeProvenance with what follows from an observation.
+func (s *target) compareConclusions(f lineage.Observation, had lineage.Timeline) (doubt string) {
+	np := s.node.Spec
+	digests := func(list []api.PossibleConfiguration) string {
+		var out []string
+		for _, p := range list {
+			out = append(out, p.InputDigest)
+		}
+		return strings.Join(out, ", ")
 	}
 	for _, f.Pool = range []lineage.Timeline{
 		// The controller can have concluded before the pool got another one, just after the node had joined.
-		slices.DeleteFunc(slices.Clone(had), func(g lineage.Generation) bool { return g.From.After(np.Window.Until.Time) }),
+		slices.DeleteFunc(slices.Clone(had), func(g lineage.Generation) bool { return !g.From.Before(f.Window.Until.Time) }),
 		asIfCreatedAgain(had),
 		had,
 	} {
@@ -177,11 +182,11 @@ func (s *target) concludeAgain(had lineage.Timeline) (doubt string) {
 		if c.Configuration != nil {
 			fields = append(fields, field{"spec.configuration.inputDigest", c.Configuration.InputDigest, s.digest}, field{"spec.bootstrap.inputDigest", c.Bootstrap.InputDigest, np.Bootstrap.InputDigest})
 		}
-		var possible []string
-		for _, g := range c.Possible {
-			possible = append(possible, g.InputDigest)
+		fields = append(fields, field{"spec.possible", digests(c.Possible.Configurations()), digests(np.Possible)})
+		if c.Agreement.Status == metav1.ConditionFalse {
+			fields = append(fields, field{"spec.reported", "in contradiction: " + c.Agreement.Message, ""})
 		}
-		d := firstMismatch(append(fields, field{"spec.possible", strings.Join(possible, ", "), strings.Join(listed, ", ")})...)
+		d := firstMismatch(fields...)
 		if d == nil {
 			return ""
 		}

@@ -26,7 +26,7 @@ func (v *Verifier) compareMachine(ctx context.Context, s *target) (d *Difference
 	switch ref := machine.Status.NodeRef; {
 	case s.live == nil:
 	case !found || ref == nil:
-		if d, err := v.findOtherMachine(ctx, s); err != nil || d != nil {
+		if d, doubt, err = v.findOtherMachine(ctx, s); err != nil || d != nil {
 			return d, "", err
 		}
 	case ref.Name != spec.Node.Name:
@@ -45,27 +45,33 @@ func (v *Verifier) compareMachine(ctx context.Context, s *target) (d *Difference
 	}
 	fields = append(fields, field{"spec.pool.machineSet", chain.MachineSet.Name, spec.Pool.MachineSet})
 	if chain.Pool.Name == "" {
-		return firstMismatch(fields...), "MachineSet " + chain.MachineSet.String() + ", which proves the pool, no longer exists", nil
+		return firstMismatch(fields[:1]...), "the Machine no longer leads to a pool by its owners", nil
 	}
 	fields = append(fields, field{"spec.pool", chain.Pool.String(), s.pool.String()}, field{"spec.pool.uid", string(chain.Pool.UID), string(spec.Pool.UID)})
 	// A MachineSet that is used again gets another revision.
 	if !slices.Contains(append(chain.EarlierRevisions, chain.Revision), spec.Pool.Revision) {
 		fields = append(fields, field{"spec.pool.revision", chain.Revision, spec.Pool.Revision})
 	}
-	return firstMismatch(fields...), "", nil
+	s.revisions = append(chain.EarlierRevisions, chain.Revision)
+	return firstMismatch(fields...), doubt, nil
 }
 
-// findOtherMachine finds another Machine that names the node. One that is younger has adopted the node.
-func (v *Verifier) findOtherMachine(ctx context.Context, s *target) (*Difference, error) {
+// findOtherMachine finds another Machine that names the node. The result is a doubt if that is younger than the
+// node, so that it can have adopted it.
+func (v *Verifier) findOtherMachine(ctx context.Context, s *target) (d *Difference, doubt string, err error) {
 	var list cluster.MachineList
 	if err := v.Worker.List(ctx, &list); err != nil {
-		return nil, fmt.Errorf("listing Machines: %w", err)
+		return nil, "", fmt.Errorf("listing Machines: %w", err)
 	}
 	for i := range list.Items {
 		m := &list.Items[i]
-		if ref := m.Status.NodeRef; ref != nil && ref.Name == s.live.Name && m.UID != s.node.Spec.Machine.UID && !m.CreationTimestamp.After(s.live.CreationTimestamp.Add(lineage.Leeway)) {
-			return newDifference("spec.machine", 0, key(m)+", which names the node", s.node.Spec.Machine.Namespace+"/"+s.node.Spec.Machine.Name), nil
+		if ref := m.Status.NodeRef; ref == nil || ref.Name != s.live.Name || m.UID == s.node.Spec.Machine.UID {
+			continue
 		}
+		if !m.CreationTimestamp.After(s.live.CreationTimestamp.Add(lineage.Leeway)) {
+			return newDifference("spec.machine", 0, key(m)+", which names the node", s.node.Spec.Machine.Namespace+"/"+s.node.Spec.Machine.Name), "", nil
+		}
+		doubt = "Machine " + key(m) + ", which is younger than the node, names it"
 	}
-	return nil, nil
+	return nil, doubt, nil
 }

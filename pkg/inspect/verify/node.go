@@ -80,15 +80,17 @@ func (s *target) recordFields() []field {
 	}
 }
 
-// labelFields returns the labels by which users select NodeProvenances, with their values in its spec.
+// labelFields returns the labels by which users select NodeProvenances, with their values in its spec. A
+// missing label does not count: not every value can be one.
 func (s *target) labelFields() []field {
 	c, labels := s.node.Spec.Configuration, s.node.Labels
 	var fields []field
 	for _, f := range []struct{ name, want string }{
+		{api.LabelNode, api.NodeLabel(s.node.Spec.Node.Name)}, {api.LabelPool, api.PoolLabel(s.pool.Namespace, s.pool.Name)},
 		{api.LabelProfile, c.Profile}, {api.LabelVersion, render.LabelValue(c.Version)},
 		{api.LabelCommit, render.LabelValue(c.Commit)}, {api.LabelConfig, render.ShortDigest(c.InputDigest)},
 	} {
-		if got, ok := labels[f.name]; ok { // no label can have some values
+		if got, ok := labels[f.name]; ok {
 			fields = append(fields, field{"label " + f.name, f.want, got})
 		}
 	}
@@ -109,7 +111,10 @@ func (s *target) repositoryFields(from *origin) []field {
 	}
 	fields = append(fields, field{at + "shortCommit", c.Commit[:min(12, len(c.Commit))], c.ShortCommit})
 	if c.Author != "" || s.isProfileUnchanged() {
-		fields = append(fields, field{at + "author", from.formatAuthor(), c.Author}, field{at + "committedAt", from.formatCommitTime(), c.CommittedAt})
+		fields = append(fields, field{at + "author", from.formatAuthor(), c.Author})
+	}
+	if c.CommittedAt != "" || s.isProfileUnchanged() {
+		fields = append(fields, field{at + "committedAt", from.formatCommitTime(), c.CommittedAt})
 	}
 	if s.isProfileUnchanged() {
 		fields = append(fields, field{at + "signature", s.osp.Annotations[api.AnnotationSignature], c.Signature})

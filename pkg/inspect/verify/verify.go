@@ -55,6 +55,8 @@ type target struct {
 	node *api.NodeProvenance
 	// live is the Node; nil if it was deleted.
 	live *corev1.Node
+	// revisions are those of the MachineSet of an existing node.
+	revisions []string
 	// digest is the requested input digest.
 	digest string
 	gen    *storedRecord // nil if no record was found

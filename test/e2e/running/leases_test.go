@@ -52,9 +52,9 @@ func TestReplicaThatWaits(t *testing.T) {
 	}
 	m.probeSays(a.workerProbe, http.StatusOK, "[+]worker cluster: ok, waits until this replica leads")
 	reachable("1")
-	w.Cluster.Stop()
+	w.Link.Cut()
 	reachable("0")
-	w.restart()
+	w.Link.Mend()
 	reachable("1")
 }
 

@@ -39,9 +39,9 @@ func TestRolloutAcrossClusters(t *testing.T) {
 	time.Sleep(1100 * time.Millisecond) // times of the API have whole seconds
 
 	// The worker cluster does not answer when a version arrives.
-	w.Cluster.Stop()
+	w.Link.Cut()
 	m.Ready(push("v2.0.0"))
-	w.restart()
+	w.Link.Mend()
 	m.rollout("v2.0.0", 0, "Replacing")
 	w.poolsHave("wave 0", map[string]string{"canary": "v2.0.0", "most": "v1.0.0"})
 	w.Eventually("the stamp", func() error {
@@ -53,7 +53,7 @@ func TestRolloutAcrossClusters(t *testing.T) {
 	w.Event("canary", api.EventMachinesReplaced)
 
 	// The management cluster does not answer while machine-controller replaces the machine.
-	m.Cluster.Stop()
+	m.Link.Cut()
 	time.Sleep(1100 * time.Millisecond)
 	w.machineSet("canary", 2, 1)
 	w.machine("canary", 2, "canary-new")
@@ -63,7 +63,7 @@ func TestRolloutAcrossClusters(t *testing.T) {
 	}
 	md := w.MachineDeployment("canary")
 	w.Status(md, "canary", fmt.Sprintf(`{"observedGeneration":%d,"replicas":1,"updatedReplicas":1,"availableReplicas":1}`, md.Generation))
-	m.restart()
+	m.Link.Mend()
 	m.rollout("v2.0.0", 5, "Window")
 	w.poolsHave("wave 5", map[string]string{"most": "v2.0.0"})
 

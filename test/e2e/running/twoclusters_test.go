@@ -7,15 +7,12 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/url"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,7 +49,7 @@ func newApart(t *testing.T) *apart {
 		if err := c.Apply(t.Context(), manifests...); err != nil {
 			t.Fatal(err)
 		}
-		return &system{&e2e.System{T: t, Cluster: c, Client: c.Client(t), Git: git, Cache: t.TempDir(), Log: &bytes.Buffer{}}}
+		return &system{&e2e.System{T: t, Cluster: c, Client: c.Client(t), Git: git, Cache: t.TempDir(), Log: &bytes.Buffer{}, Link: e2e.NewLink(t, c.URL)}}
 	}
 	a := &apart{
 		management: half([]string{"profilesources", "operatingsystemprofiles", "operatingsystemconfigs", "nodeprovenances"}, "deploy/two-clusters/management.yaml", "deploy/controller-policy.yaml"),
@@ -330,39 +327,6 @@ func TestTwoClusters(t *testing.T) {
 
 func sorted(s []string) []string { return slices.Sorted(slices.Values(s)) }
 
-// restart starts a control plane again that was stopped, at the same address.
-func (s *system) restart() {
-	s.T.Helper()
-	restartAll(s)
-}
-
-// restartAll starts several control planes at the same time.
-func restartAll(stopped ...*system) {
-	var group errgroup.Group
-	for _, s := range stopped {
-		s.T.Helper()
-		group.Go(func() error {
-			u, err := url.Parse(s.Cluster.Config.Host)
-			if err != nil {
-				return err
-			}
-			port, err := strconv.Atoi(u.Port())
-			if err != nil {
-				return err
-			}
-			s.Cluster, err = cluster.Run(s.T.Context(), s.Cluster.Dir, cluster.Options{Port: port, Audit: true}, io.Discard)
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
-		stopped[0].T.Fatal(err)
-	}
-	for _, s := range stopped {
-		s.T.Cleanup(s.Cluster.Stop)
-		s.Client = s.Cluster.Client(s.T)
-	}
-}
-
 // Either cluster can be unreachable, at the start and later: the probes name it and the cause,
 // work that needs only the other one continues, and all work continues when it answers again.
 func TestClusterAway(t *testing.T) {
@@ -372,29 +336,29 @@ func TestClusterAway(t *testing.T) {
 	first := m.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
 	m.Source()
 	w.Pool("web", "osp-a")
-	m.Cluster.Stop()
-	w.Cluster.Stop()
+	m.Link.Cut()
+	w.Link.Cut()
 	a.start()
 	m.probeSays(a.probe, http.StatusServiceUnavailable, "[-]management cluster:", "connection refused", "[!]worker cluster:")
-	m.restart()
+	m.Link.Mend()
 	m.Ready(first)
 	m.probeSays(a.probe, http.StatusOK, "[+]management cluster: ok", "[!]worker cluster:", "connection refused")
 	m.probeSays(a.workerProbe, http.StatusServiceUnavailable, "[-]worker cluster:", "connection refused")
-	w.restart()
+	w.Link.Mend()
 	w.Served("web", "v1.0.0")
 	m.probeSays(a.workerProbe, http.StatusOK, "[+]worker cluster: ok")
 
 	// The worker cluster leaves: Git is followed all the same.
-	w.Cluster.Stop()
+	w.Link.Cut()
 	second := m.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two")})
 	m.Ready(second)
 	m.probeSays(a.workerProbe, http.StatusServiceUnavailable, "[-]worker cluster:", "does not answer since")
-	w.restart()
+	w.Link.Mend()
 	w.Served("web", "v1.1.0")
 	m.probeSays(a.workerProbe, http.StatusOK, "[+]worker cluster: ok")
 
 	// The management cluster stops answering: the documents that nodes boot from are still maintained.
-	m.Cluster.Stop()
+	m.Link.Cut()
 	m.probeSays(a.probe, http.StatusServiceUnavailable, "[-]management cluster:", "does not answer since")
 	w.TokenEnds("web", time.Minute*5)
 	w.tokenRenewed("web")
@@ -408,7 +372,7 @@ func TestClusterAway(t *testing.T) {
 		return err
 	})
 	third := m.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.2.0", "echo three")})
-	m.restart()
+	m.Link.Mend()
 	m.Ready(third)
 	w.Served("web", "v1.2.0")
 	m.probeSays(a.probe, http.StatusOK, "[+]management cluster: ok", "[+]worker cluster: ok")
@@ -424,33 +388,25 @@ func TestClusterAway(t *testing.T) {
 	// controller-runtime allows by default.
 	a.start("--leader-elect=true")
 	a.probeHeld(t, m)
-	m.Cluster.Stop()
-	w.Cluster.Stop()
-	stopped := time.Now()
-	time.Sleep(12*time.Second - min(m.Cluster.StartTime, w.Cluster.StartTime))
-	restartAll(m, w)
-	// Where starting an API server takes longer than the controller tries to renew, ending is right.
-	if away := time.Since(stopped); away > 25*time.Second {
-		t.Logf("the API servers were away for %s: not tested is that the controller survives 12 s", away)
-		_ = m.Process.Process.Kill() // it may end by itself
-		<-m.Exited
-		m.Process = nil
-		a.start("--leader-elect=true")
-	}
+	m.Link.Cut()
+	w.Link.Cut()
+	time.Sleep(12 * time.Second)
+	m.Link.Mend()
+	w.Link.Mend()
 	a.probeHeld(t, m)
 	w.TokenEnds("web", time.Minute*5)
 	w.tokenRenewed("web")
 
 	// The worker cluster's lease is lost with it after a longer one: the process ends,
 	// once. The next one follows Git, and waits.
-	w.Cluster.Stop()
+	w.Link.Cut()
 	m.ended(m.Exited, "--leader-elect=true")
 	m.Process = nil
 	fourth := m.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.3.0", "echo four")})
 	a.start("--leader-elect=true")
 	m.Ready(fourth)
 	m.probeSays(a.workerProbe, http.StatusServiceUnavailable, "[-]worker cluster:", "connection refused")
-	w.restart()
+	w.Link.Mend()
 	w.DeleteLease(e2e.WorkerLease) // which the first could not give back: it would run out
 	w.Served("web", "v1.3.0")
 }

@@ -38,6 +38,8 @@ type State struct {
 	// SubstitutionOutputs are the outputs of the command substitutions in the words that are expanded
 	// next.
 	SubstitutionOutputs map[*syntax.CmdSubst]string
+
+	variablesKey string // the part of Key that Variables determine, "" if it is not known yet
 }
 
 // Effects record what programs have done in a state. They are immutable and are replaced on change.
@@ -102,7 +104,7 @@ func (w *State) SetVariable(name string, v expand.Variable) {
 		vars = map[string]expand.Variable{}
 	}
 	vars[name] = v
-	w.Variables = vars
+	w.Variables, w.variablesKey = vars, ""
 }
 
 // SetText sets a variable to a text.
@@ -145,7 +147,7 @@ func (w *State) RestoreVariable(name string, outside map[string]expand.Variable)
 	if v, ok := outside[name]; ok {
 		vars[name] = v
 	}
-	w.Variables = vars
+	w.Variables, w.variablesKey = vars, ""
 }
 
 // Print writes to standard output, if a command reads it.
@@ -167,23 +169,17 @@ func (w *State) ReplaceUnknownInVariables(unknown, value string) {
 		v.Str = strings.ReplaceAll(v.Str, unknown, value)
 		vars[name] = v
 	}
-	w.Variables = vars
+	w.Variables, w.variablesKey = vars, ""
 }
 
 // Key is equal for states that behave the same from here on. Long scripts need it so often that its
 // parts are delimited by their lengths: quoting them took half of the time.
 func (w *State) Key() string {
-	var b []byte
-	names := slices.AppendSeq(make([]string, 0, len(w.Variables)), maps.Keys(w.Variables))
-	slices.Sort(names)
-	for _, name := range names {
-		v := w.Variables[name]
-		b = appendText(b, name)
-		b = appendText(b, v.Str)
-		b = appendList(b, v.List)
-		b = strconv.AppendBool(b, v.Set)
+	if w.variablesKey == "" {
+		w.variablesKey = keyOf(w.Variables)
 	}
-	b = appendList(append(b, ';'), w.Arguments)
+	b := append(make([]byte, 0, len(w.variablesKey)+128), w.variablesKey...)
+	b = appendList(b, w.Arguments)
 	for _, n := range []int{int(w.Exit), int(w.Status), len(w.Functions)} {
 		b = append(strconv.AppendInt(b, int64(n), 10), ',')
 	}
@@ -196,6 +192,21 @@ func (w *State) Key() string {
 		b = appendText(b, *w.Stdin)
 	}
 	return string(b)
+}
+
+// keyOf is equal for equal variables. Most commands change none, so that states keep it.
+func keyOf(variables map[string]expand.Variable) string {
+	var b []byte
+	names := slices.AppendSeq(make([]string, 0, len(variables)), maps.Keys(variables))
+	slices.Sort(names)
+	for _, name := range names {
+		v := variables[name]
+		b = appendText(b, name)
+		b = appendText(b, v.Str)
+		b = appendList(b, v.List)
+		b = strconv.AppendBool(b, v.Set)
+	}
+	return string(append(b, ';'))
 }
 
 func appendText(b []byte, text string) []byte {
