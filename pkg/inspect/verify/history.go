@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -164,13 +163,6 @@ func (s *target) concludeAgain(had lineage.Timeline) (doubt string) {
 // compareConclusions compares the NodeProvenance with what follows from an observation.
 func (s *target) compareConclusions(f lineage.Observation, had lineage.Timeline) (doubt string) {
 	np := s.node.Spec
-	digests := func(list []api.PossibleConfiguration) string {
-		var out []string
-		for _, p := range list {
-			out = append(out, p.InputDigest)
-		}
-		return strings.Join(out, ", ")
-	}
 	for _, f.Pool = range []lineage.Timeline{
 		// The controller can have concluded before the pool got another one, just after the node had joined.
 		slices.DeleteFunc(slices.Clone(had), func(g lineage.Generation) bool { return !g.From.Before(f.Window.Until.Time) }),
@@ -182,9 +174,11 @@ func (s *target) compareConclusions(f lineage.Observation, had lineage.Timeline)
 		if c.Configuration != nil {
 			fields = append(fields, field{"spec.configuration.inputDigest", c.Configuration.InputDigest, s.digest}, field{"spec.bootstrap.inputDigest", c.Bootstrap.InputDigest, np.Bootstrap.InputDigest})
 		}
-		fields = append(fields, field{"spec.possible", digests(c.Possible.Configurations()), digests(np.Possible)})
 		if c.Agreement.Status == metav1.ConditionFalse {
 			fields = append(fields, field{"spec.reported", "in contradiction: " + c.Agreement.Message, ""})
+		}
+		if !s.lists(f.Window, c.Possible) {
+			fields = append(fields, field{"spec.possible", "another list", "this list"})
 		}
 		d := firstMismatch(fields...)
 		if d == nil {
@@ -193,6 +187,29 @@ func (s *target) compareConclusions(f lineage.Observation, had lineage.Timeline)
 		doubt = fmt.Sprintf("%s is %s, and from the records that exist now it is %s", d.Field, d.Found, d.Expected)
 	}
 	return doubt
+}
+
+// lists reports whether the NodeProvenance lists the generations that were possible in a window. Those of its
+// first and last seconds can be missing.
+func (s *target) lists(w api.ProvenanceWindow, possible lineage.Timeline) bool {
+	var from time.Time
+	if w.From != nil {
+		from = w.From.Time
+	}
+	isListed := func(g lineage.Generation) bool {
+		return slices.ContainsFunc(s.node.Spec.Possible, func(l api.PossibleConfiguration) bool { return l.InputDigest == g.InputDigest })
+	}
+	for _, g := range possible {
+		if within(g, from, w.Until.Time) && !isListed(g) && (g.InputDigest != s.digest || len(s.node.Spec.Possible) > 0) {
+			return false
+		}
+	}
+	for _, l := range s.node.Spec.Possible {
+		if !slices.ContainsFunc(possible, func(g lineage.Generation) bool { return l.InputDigest == g.InputDigest }) {
+			return false
+		}
+	}
+	return true
 }
 
 // comparePossible compares the listed generations with the records of the same digests.
