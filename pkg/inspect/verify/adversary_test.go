@@ -483,6 +483,11 @@ func TestHostileNames(t *testing.T) {
 			t.Errorf("%s says %q", c.Thing, text)
 		}
 	}
+	s = newScene(t)
+	s.provenance("two").Spec.Possible = []api.PossibleConfiguration{{InputDigest: evil, Version: evil}}
+	if note := s.verify("two").Checks[0].Note; !strings.Contains(note, "spec.possible lists x[31mverdict: agrees (") || strings.ContainsAny(note, "\x1b\n") {
+		t.Errorf("the note is %q", note)
+	}
 }
 
 // The Secret with credentials also contains other inputs: a proxy that differs from the

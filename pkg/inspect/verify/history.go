@@ -1,9 +1,11 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -13,6 +15,8 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
 // within reports whether the pool certainly had a generation at some time between two
@@ -177,16 +181,26 @@ func (s *target) compareConclusions(f lineage.Observation, had lineage.Timeline)
 		if c.Agreement.Status == metav1.ConditionFalse {
 			fields = append(fields, field{"spec.reported", "in contradiction: " + c.Agreement.Message, ""})
 		}
-		if !s.lists(f.Window, c.Possible) {
-			fields = append(fields, field{"spec.possible", "another list", "this list"})
-		}
 		d := firstMismatch(fields...)
-		if d == nil {
+		switch {
+		case d != nil:
+			doubt = fmt.Sprintf("%s is %s, and from the records that exist now it is %s", d.Field, d.Found, d.Expected)
+		case !s.lists(f.Window, c.Possible):
+			doubt = fmt.Sprintf("spec.possible lists %s, and from the records that exist now %s were possible", versions(np.Possible), versions(c.Possible.Configurations()))
+		default:
 			return ""
 		}
-		doubt = fmt.Sprintf("%s is %s, and from the records that exist now it is %s", d.Field, d.Found, d.Expected)
 	}
 	return doubt
+}
+
+// versions names configurations in a note.
+func versions(list []api.PossibleConfiguration) string {
+	var out []string
+	for _, p := range list {
+		out = append(out, p.Version+" ("+render.ShortDigest(p.InputDigest)+")")
+	}
+	return redact.PrintableLine(cmp.Or(strings.Join(out, ", "), "none"))
 }
 
 // lists reports whether the NodeProvenance lists the generations that were possible in a window. Those of its
