@@ -30,7 +30,8 @@ type Chain struct {
 	// which the MachineSet was made or last used.
 	MachineSet Reference
 	Revision   string
-	// EarlierRevisions are those of a MachineSet that was used again.
+	// EarlierRevisions are those of a MachineSet that was used again. The controller's cache of nodes does
+	// not have them.
 	EarlierRevisions []string
 	// Pool is the MachineDeployment.
 	Pool Reference

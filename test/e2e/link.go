@@ -29,7 +29,7 @@ func NewLink(t *testing.T, target string) *Link {
 		t.Fatal(err)
 	}
 	l := &Link{t: t, address: FreeAddress(t), target: u.Host}
-	l.Mend()
+	l.Restore()
 	t.Cleanup(l.Cut)
 	return l
 }
@@ -38,8 +38,8 @@ func NewLink(t *testing.T, target string) *Link {
 // this host.
 func (l *Link) URL() string { return "https://" + l.address }
 
-// Mend lets connections pass.
-func (l *Link) Mend() {
+// Restore lets connections pass.
+func (l *Link) Restore() {
 	l.t.Helper()
 	listener, err := new(net.ListenConfig).Listen(context.WithoutCancel(l.t.Context()), "tcp", l.address)
 	if err != nil {

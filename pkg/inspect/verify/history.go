@@ -227,8 +227,8 @@ func (s *target) lists(w api.ProvenanceWindow, possible lineage.Timeline) bool {
 }
 
 // comparePossible compares the listed generations with the records of the same digests.
-// Some records may be deleted: a record is retained for the nodes that were provisioned
-// from it. The result is a doubt if one began before its OperatingSystemConfig was created.
+// It ignores one without a record, which a user deleted or invented: concludeAgain finds it. The result is
+// a doubt if one began before its OperatingSystemConfig was created.
 func (s *target) comparePossible(had lineage.Timeline) (d *Difference, doubt string) {
 	for i, l := range s.node.Spec.Possible {
 		at := fmt.Sprintf("spec.possible[%d].", i)

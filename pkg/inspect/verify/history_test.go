@@ -40,8 +40,8 @@ func TestOlder(t *testing.T) {
 	}
 }
 
-// What the controller writes of a node agrees with the history of its pool, whatever the pool gets later,
-// also if it returns to an earlier configuration.
+// What the controller writes of a node agrees with the history of its pool, also if the pool gets other
+// configurations later, or returns to an earlier one.
 func TestHistoriesAgree(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // the same histories in each run
 	seconds := func(n int) time.Duration { return time.Duration(random.IntN(n)) * time.Second }

@@ -54,7 +54,7 @@ func TestReplicaThatWaits(t *testing.T) {
 	reachable("1")
 	w.Link.Cut()
 	reachable("0")
-	w.Link.Mend()
+	w.Link.Restore()
 	reachable("1")
 }
 

@@ -41,7 +41,7 @@ func TestRolloutAcrossClusters(t *testing.T) {
 	// The worker cluster does not answer when a version arrives.
 	w.Link.Cut()
 	m.Ready(push("v2.0.0"))
-	w.Link.Mend()
+	w.Link.Restore()
 	m.rollout("v2.0.0", 0, "Replacing")
 	w.poolsHave("wave 0", map[string]string{"canary": "v2.0.0", "most": "v1.0.0"})
 	w.Eventually("the stamp", func() error {
@@ -63,7 +63,7 @@ func TestRolloutAcrossClusters(t *testing.T) {
 	}
 	md := w.MachineDeployment("canary")
 	w.Status(md, "canary", fmt.Sprintf(`{"observedGeneration":%d,"replicas":1,"updatedReplicas":1,"availableReplicas":1}`, md.Generation))
-	m.Link.Mend()
+	m.Link.Restore()
 	m.rollout("v2.0.0", 5, "Window")
 	w.poolsHave("wave 5", map[string]string{"most": "v2.0.0"})
 

@@ -340,11 +340,11 @@ func TestClusterAway(t *testing.T) {
 	w.Link.Cut()
 	a.start()
 	m.probeSays(a.probe, http.StatusServiceUnavailable, "[-]management cluster:", "connection refused", "[!]worker cluster:")
-	m.Link.Mend()
+	m.Link.Restore()
 	m.Ready(first)
 	m.probeSays(a.probe, http.StatusOK, "[+]management cluster: ok", "[!]worker cluster:", "connection refused")
 	m.probeSays(a.workerProbe, http.StatusServiceUnavailable, "[-]worker cluster:", "connection refused")
-	w.Link.Mend()
+	w.Link.Restore()
 	w.Served("web", "v1.0.0")
 	m.probeSays(a.workerProbe, http.StatusOK, "[+]worker cluster: ok")
 
@@ -353,7 +353,7 @@ func TestClusterAway(t *testing.T) {
 	second := m.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two")})
 	m.Ready(second)
 	m.probeSays(a.workerProbe, http.StatusServiceUnavailable, "[-]worker cluster:", "does not answer since")
-	w.Link.Mend()
+	w.Link.Restore()
 	w.Served("web", "v1.1.0")
 	m.probeSays(a.workerProbe, http.StatusOK, "[+]worker cluster: ok")
 
@@ -372,7 +372,7 @@ func TestClusterAway(t *testing.T) {
 		return err
 	})
 	third := m.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.2.0", "echo three")})
-	m.Link.Mend()
+	m.Link.Restore()
 	m.Ready(third)
 	w.Served("web", "v1.2.0")
 	m.probeSays(a.probe, http.StatusOK, "[+]management cluster: ok", "[+]worker cluster: ok")
@@ -391,8 +391,8 @@ func TestClusterAway(t *testing.T) {
 	m.Link.Cut()
 	w.Link.Cut()
 	time.Sleep(12 * time.Second)
-	m.Link.Mend()
-	w.Link.Mend()
+	m.Link.Restore()
+	w.Link.Restore()
 	a.probeHeld(t, m)
 	w.TokenEnds("web", time.Minute*5)
 	w.tokenRenewed("web")
@@ -406,7 +406,7 @@ func TestClusterAway(t *testing.T) {
 	a.start("--leader-elect=true")
 	m.Ready(fourth)
 	m.probeSays(a.workerProbe, http.StatusServiceUnavailable, "[-]worker cluster:", "connection refused")
-	w.Link.Mend()
+	w.Link.Restore()
 	w.DeleteLease(e2e.WorkerLease) // which the first could not give back: it would run out
 	w.Served("web", "v1.3.0")
 }
