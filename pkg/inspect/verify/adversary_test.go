@@ -136,8 +136,7 @@ func TestAdversary(t *testing.T) {
 			s.osc().Annotations[api.AnnotationRevisionFor] = "2"
 			s.reportedBetween("torn").Spec.Pool.Revision = "2"
 			clusterfixture.Get[*machines.MachineSet](s.e, "torn").Annotations[api.AnnotationMDRevision] = "2"
-			possible := s.provenance("torn").Spec.Possible
-			s.claim("torn", "one").Spec.Possible = possible
+			s.claim("torn", "one")
 		}, "torn", "unproven", ""},
 		"the revision, so that no configuration counts": {func(s *scene) {
 			np := s.reportedBetween("torn")
