@@ -239,6 +239,15 @@ func TestAdversary(t *testing.T) {
 			np := s.reportedBetween("torn")
 			np.Spec.Bootstrap = s.provenance("two").Spec.Bootstrap
 		}, "torn", "unproven", ""},
+		"a bootstrap document that the pool had since a later time": {func(s *scene) {
+			s.provenance("two").Spec.Bootstrap.From = metav1.NewTime(clusterfixture.At(39))
+		}, "two", "unproven", ""},
+		"the same, since an earlier time, when it had another one": {func(s *scene) {
+			s.provenance("two").Spec.Bootstrap.From = metav1.NewTime(clusterfixture.At(20))
+		}, "two", "unproven", ""},
+		"the same, since a time before all records": {func(s *scene) {
+			s.provenance("one").Spec.Bootstrap.From = metav1.NewTime(clusterfixture.At(9))
+		}, "one", "unproven", ""},
 		"no bootstrap document": {func(s *scene) { s.provenance("two").Spec.Bootstrap = nil }, "two", "NodeProvenance differs", "spec.bootstrap"},
 		"a possible configuration beside the reported one that is kept quiet": {func(s *scene) {
 			s.reportedBetween("torn").Spec.Possible = nil
