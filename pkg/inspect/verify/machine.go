@@ -51,11 +51,11 @@ func (v *Verifier) compareMachine(ctx context.Context, s *target) (d *Difference
 	if chain.Pool.UID != spec.Pool.UID {
 		// One that was created again adopts the MachineSets of the one before, if these were left.
 		md := kubeclient.Metadata(cluster.GroupVersion.WithKind("MachineDeployment"))
-		found, err := kubeclient.Find(ctx, v.Worker, chain.Pool.NamespacedName, md)
+		exists, err := kubeclient.Find(ctx, v.Worker, chain.Pool.NamespacedName, md)
 		switch {
 		case err != nil:
 			return nil, "", err
-		case found && md.UID == chain.Pool.UID && md.CreationTimestamp.After(spec.Node.Joined.Add(lineage.Leeway)):
+		case exists && md.UID == chain.Pool.UID && md.CreationTimestamp.After(spec.Node.Joined.Add(lineage.Leeway)):
 			doubt = "the pool was created again after the node had joined, so nothing proves spec.pool.uid"
 		default:
 			fields = append(fields, field{"spec.pool.uid", string(chain.Pool.UID), string(spec.Pool.UID)})
