@@ -239,6 +239,21 @@ func TestAdversary(t *testing.T) {
 			np := s.reportedBetween("torn")
 			np.Spec.Bootstrap = s.provenance("two").Spec.Bootstrap
 		}, "torn", "unproven", ""},
+		"a bootstrap document that the pool had since a later time": {func(s *scene) {
+			s.provenance("two").Spec.Bootstrap.From = metav1.NewTime(clusterfixture.At(39))
+		}, "two", "unproven", ""},
+		"the same, since an earlier time, when it had another one": {func(s *scene) {
+			s.provenance("two").Spec.Bootstrap.From = metav1.NewTime(clusterfixture.At(20))
+		}, "two", "unproven", ""},
+		"the same, since a time before all records": {func(s *scene) {
+			s.provenance("one").Spec.Bootstrap.From = metav1.NewTime(clusterfixture.At(9))
+		}, "one", "unproven", ""},
+		"a pool that was created again, and adopted its MachineSets": {func(s *scene) {
+			s.poolAgain(90)
+		}, "two", "unproven", ""},
+		"the same, before the node had joined": {func(s *scene) {
+			s.poolAgain(35)
+		}, "two", "NodeProvenance differs", "spec.pool.uid"},
 		"no bootstrap document": {func(s *scene) { s.provenance("two").Spec.Bootstrap = nil }, "two", "NodeProvenance differs", "spec.bootstrap"},
 		"a possible configuration beside the reported one that is kept quiet": {func(s *scene) {
 			s.reportedBetween("torn").Spec.Possible = nil
@@ -398,6 +413,18 @@ func (s *scene) adopt(name string) {
 	clusterfixture.Get[*machines.Machine](s.e, name).CreationTimestamp = created
 	np := s.provenance(name)
 	np.Spec.Machine.Created, np.Spec.Window.From = created, nil
+}
+
+// poolAgain creates the MachineDeployment again, which adopts its MachineSets.
+func (s *scene) poolAgain(minute int) {
+	md := clusterfixture.Get[*machines.MachineDeployment](s.e, "workers")
+	was := md.UID
+	md.UID, md.CreationTimestamp = "again", metav1.NewTime(clusterfixture.At(minute))
+	for _, o := range s.e.Objects {
+		if set, ok := o.(*machines.MachineSet); ok && set.OwnerReferences[0].UID == was {
+			set.OwnerReferences[0].UID = md.UID
+		}
+	}
 }
 
 // began changes the creation time in the archived record, as that of a second creation.

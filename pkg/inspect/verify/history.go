@@ -254,3 +254,21 @@ func (s *target) comparePossible(had lineage.Timeline) (d *Difference, doubt str
 	}
 	return nil, doubt
 }
+
+// compareBootstrapTime compares when the pool got the configuration of the bootstrap document with the
+// generations of its digest. The result is a doubt if it is none of their times: it was edited, or a record is
+// missing. The present one can have been created again.
+func (s *target) compareBootstrapTime(had lineage.Timeline) (doubt string) {
+	b := s.node.Spec.Bootstrap
+	if b == nil {
+		return "" // reported already
+	}
+	from := b.From.Time
+	began := func(g lineage.Generation) bool {
+		return g.InputDigest == b.InputDigest && (g.From.Equal(from) || g.Until.IsZero() && g.From.After(from) && had.CanPrecedeCreation(g, from))
+	}
+	if slices.ContainsFunc(had, began) {
+		return ""
+	}
+	return fmt.Sprintf("spec.bootstrap.from is %s, and the records that exist now have another time", lineage.FormatTime(from))
+}

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -89,7 +90,7 @@ func TestHistoriesAgree(t *testing.T) {
 			d, doubt = s.comparePossible(had)
 		}
 		if d == nil && doubt == "" {
-			doubt = s.concludeAgain(had)
+			doubt = cmp.Or(s.concludeAgain(had), s.compareBootstrapTime(had))
 		}
 		if d != nil || doubt != "" && !isLate {
 			t.Fatalf("%+v %q\n%+v\n%+v", d, doubt, np.Spec, had)

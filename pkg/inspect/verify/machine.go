@@ -47,7 +47,20 @@ func (v *Verifier) compareMachine(ctx context.Context, s *target) (d *Difference
 	if chain.Pool.Name == "" {
 		return firstMismatch(fields[:1]...), "the Machine no longer leads to a pool by its owners", nil
 	}
-	fields = append(fields, field{"spec.pool", chain.Pool.String(), s.pool.String()}, field{"spec.pool.uid", string(chain.Pool.UID), string(spec.Pool.UID)})
+	fields = append(fields, field{"spec.pool", chain.Pool.String(), s.pool.String()})
+	if chain.Pool.UID != spec.Pool.UID {
+		// One that was created again adopts the MachineSets of the one before, if these were left.
+		md := kubeclient.Metadata(cluster.GroupVersion.WithKind("MachineDeployment"))
+		exists, err := kubeclient.Find(ctx, v.Worker, chain.Pool.NamespacedName, md)
+		switch {
+		case err != nil:
+			return nil, "", err
+		case exists && md.UID == chain.Pool.UID && md.CreationTimestamp.After(spec.Node.Joined.Add(lineage.Leeway)):
+			doubt = "the pool was created again after the node had joined, so nothing proves spec.pool.uid"
+		default:
+			fields = append(fields, field{"spec.pool.uid", string(chain.Pool.UID), string(spec.Pool.UID)})
+		}
+	}
 	// A MachineSet that is used again gets another revision.
 	if !slices.Contains(append(chain.EarlierRevisions, chain.Revision), spec.Pool.Revision) {
 		fields = append(fields, field{"spec.pool.revision", chain.Revision, spec.Pool.Revision})

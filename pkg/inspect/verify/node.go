@@ -50,6 +50,7 @@ func (v *Verifier) checkNode(ctx context.Context, s *target, what api.Provenance
 		func() (*Difference, string) { return s.comparePossible(had) },
 		func() (*Difference, string) { return s.compareHistory(had), "" },
 		func() (*Difference, string) { return nil, s.concludeAgain(had) },
+		func() (*Difference, string) { return nil, s.compareBootstrapTime(had) },
 	} {
 		d, why := compare()
 		if d != nil {

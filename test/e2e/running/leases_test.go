@@ -33,31 +33,6 @@ func (s *system) ended(exited <-chan struct{}, why string) {
 	}
 }
 
-// The metrics of a replica that does not lead show the current state of the worker cluster, not
-// an earlier one: alerts take the best value of all replicas.
-func TestReplicaThatWaits(t *testing.T) {
-	t.Parallel()
-	a := newApart(t)
-	m, w := a.management, a.worker
-	m.Lease(e2e.MainLease)
-	a.start("--leader-elect=true")
-	reachable := func(want string) {
-		t.Helper()
-		m.Eventually("the metric to be "+want, func() error {
-			if !strings.Contains(m.Scrape(a.metrics[0]), `osm_gitops_cluster_reachable{cluster="worker"} `+want) {
-				return errors.New("it is not")
-			}
-			return nil
-		})
-	}
-	m.probeSays(a.workerProbe, http.StatusOK, "[+]worker cluster: ok, waits until this replica leads")
-	reachable("1")
-	w.Link.Cut()
-	reachable("0")
-	w.Link.Restore()
-	reachable("1")
-}
-
 // A replica that waits for the lease logs who holds it, and a Deployment of operating-system-manager
 // that would take it next, once. Then it leads.
 func TestHolderIsReported(t *testing.T) {
@@ -173,4 +148,24 @@ func TestLeases(t *testing.T) {
 			}
 		})
 	}
+
+	// The metrics of a replica that does not lead show the current state of the worker cluster, not
+	// an earlier one: alerts take the best value of all replicas.
+	m.Lease(e2e.MainLease)
+	next.Start(slices.Concat(a.flags, []string{"--leader-elect=true"})...)
+	reachable := func(want string) {
+		t.Helper()
+		next.Eventually("the metric to be "+want, func() error {
+			if !strings.Contains(next.Scrape(a.metrics[0]), `osm_gitops_cluster_reachable{cluster="worker"} `+want) {
+				return errors.New("it is not")
+			}
+			return nil
+		})
+	}
+	next.probeSays(a.workerProbe, http.StatusOK, "[+]worker cluster: ok, waits until this replica leads")
+	reachable("1")
+	w.Link.Cut()
+	reachable("0")
+	w.Link.Restore()
+	reachable("1")
 }
