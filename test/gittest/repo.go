@@ -52,7 +52,7 @@ func Input(t testing.TB, dir string, stdin io.Reader, args ...string) string {
 	cmd.Env = append(os.Environ(),
 		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com",
 		"GIT_COMMITTER_NAME=Ben", "GIT_COMMITTER_EMAIL=ben@example.com",
-		// No look for maintenance after each commit: it was a quarter of the CPU of making histories.
+		// No look for maintenance after each commit: it is a fifth of the CPU of making histories.
 		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=maintenance.auto", "GIT_CONFIG_VALUE_0=false")
 	out, err := cmd.Output()
 	if err != nil {
