@@ -294,6 +294,21 @@ func (f *fixture) told() []string {
 	}
 }
 
+// tells waits until there are some events: they follow the status. It fails if there are more.
+func (f *fixture) tells(n int) {
+	f.t.Helper()
+	var said []string
+	f.eventually(fmt.Sprintf("%d events", n), func(*api.BootReport) error {
+		if said = append(said, f.told()...); len(said) < n {
+			return fmt.Errorf("there are %q", said)
+		}
+		return nil
+	})
+	if len(said) > n {
+		f.t.Errorf("events %q", said)
+	}
+}
+
 // A machine that fails names the line of the profile, once in an event and in the audit log, which
 // outlives it; no credential and no log text leaves the report (security.md 46).
 func TestFailedBoot(t *testing.T) {
@@ -438,9 +453,7 @@ func TestForgedReports(t *testing.T) {
 	if got := f.concluded(1)[0]; got.Attempt != 1 {
 		t.Errorf("a late report counts: %+v", got)
 	}
-	if said := f.told(); len(said) != 1 {
-		t.Errorf("events %q", said)
-	}
+	f.tells(1)
 }
 
 // A machine that has the name of an earlier one is another machine, and a controller that starts
@@ -535,9 +548,7 @@ func TestAuditLogFails(t *testing.T) {
 			t.Errorf("concluded %+v", got)
 		}
 	}
-	if said := f.told(); len(said) != 2 {
-		t.Errorf("events %q", said)
-	}
+	f.tells(2)
 	f.joins(second)
 	f.concluded(1)
 	f.do(os.Remove(f.log))
