@@ -1,7 +1,9 @@
 package verify
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -249,11 +252,37 @@ func TestAdversary(t *testing.T) {
 			s.provenance("one").Spec.Bootstrap.From = metav1.NewTime(clusterfixture.At(9))
 		}, "one", "unproven", ""},
 		"a pool that was created again, and adopted its MachineSets": {func(s *scene) {
-			s.poolAgain(90)
+			s.poolAgain("workers", seconds(90, 0))
+		}, "two", "unproven", ""},
+		"the same, under another name": {func(s *scene) {
+			s.poolAgain("renamed", seconds(90, 0))
+		}, "two", "unproven", ""},
+		"the same, and that is gone as well": {func(s *scene) {
+			s.poolAgain("workers", seconds(90, 0))
+			clusterfixture.Delete[*machines.MachineDeployment](s.e, "workers")
+		}, "two", "unproven", ""},
+		"the same, and created once more": {func(s *scene) {
+			s.poolAgain("workers", seconds(35, 0))
+			clusterfixture.Get[*machines.MachineDeployment](s.e, "workers").UID = "once more"
+		}, "two", "unproven", ""},
+		"the same, seconds before the node joined, by another clock": {func(s *scene) {
+			s.poolAgain("workers", seconds(41, -4))
 		}, "two", "unproven", ""},
 		"the same, before the node had joined": {func(s *scene) {
-			s.poolAgain(35)
+			s.poolAgain("workers", seconds(41, -5))
 		}, "two", "NodeProvenance differs", "spec.pool.uid"},
+		"the same, before that, under another name": {func(s *scene) {
+			s.poolAgain("renamed", seconds(35, 0))
+		}, "two", "NodeProvenance differs", "spec.pool"},
+		"another pool, with the uid of the right one": {func(s *scene) {
+			was := s.provenance("two").Spec.Pool
+			was.Name = "others"
+			s.ofOthers("two").Spec.Pool = was
+		}, "two", "NodeProvenance differs", "spec.pool"},
+		"a pool that was created again, and another revision": {func(s *scene) {
+			s.poolAgain("workers", seconds(90, 0))
+			s.provenance("two").Spec.Pool.Revision = "9"
+		}, "two", "NodeProvenance differs", "spec.pool.revision"},
 		"no bootstrap document": {func(s *scene) { s.provenance("two").Spec.Bootstrap = nil }, "two", "NodeProvenance differs", "spec.bootstrap"},
 		"a possible configuration beside the reported one that is kept quiet": {func(s *scene) {
 			s.reportedBetween("torn").Spec.Possible = nil
@@ -416,15 +445,20 @@ func (s *scene) adopt(name string) {
 }
 
 // poolAgain creates the MachineDeployment again, which adopts its MachineSets.
-func (s *scene) poolAgain(minute int) {
+func (s *scene) poolAgain(name string, at metav1.Time) {
 	md := clusterfixture.Get[*machines.MachineDeployment](s.e, "workers")
 	was := md.UID
-	md.UID, md.CreationTimestamp = "again", metav1.NewTime(clusterfixture.At(minute))
+	md.Name, md.UID, md.CreationTimestamp = name, "again", at
 	for _, o := range s.e.Objects {
 		if set, ok := o.(*machines.MachineSet); ok && set.OwnerReferences[0].UID == was {
-			set.OwnerReferences[0].UID = md.UID
+			set.OwnerReferences[0].Name, set.OwnerReferences[0].UID = md.Name, md.UID
 		}
 	}
+}
+
+// seconds is a time, in minutes and seconds after noon.
+func seconds(minute, s int) metav1.Time {
+	return metav1.NewTime(clusterfixture.At(minute).Add(time.Duration(s) * time.Second))
 }
 
 // began changes the creation time in the archived record, as that of a second creation.
@@ -457,6 +491,27 @@ func (s *scene) recordDuring(pool string, from, until int, more string) {
 	s.do(err)
 	cr.Annotations[api.AnnotationIntervals] = "[" + string(text) + more + "]"
 	s.e.Objects = append(s.e.Objects, cr)
+}
+
+// A MachineDeployment that cannot be read proves nothing.
+func TestUnreadablePool(t *testing.T) {
+	s := newScene(t)
+	s.poolAgain("workers", seconds(35, 0))
+	s.verify("two")
+	s.v.Worker = withoutMetadata{s.v.Worker}
+	if report, err := s.v.Node(t.Context(), "two"); err == nil {
+		t.Errorf("%+v", report)
+	}
+}
+
+// withoutMetadata cannot read the metadata of MachineDeployments.
+type withoutMetadata struct{ client.Reader }
+
+func (r withoutMetadata) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if m, ok := obj.(*metav1.PartialObjectMetadata); ok && m.Kind == "MachineDeployment" {
+		return errors.New("injected")
+	}
+	return r.Reader.Get(ctx, key, obj, opts...)
 }
 
 // For an existing node only its own NodeProvenance is verified, even if a user deleted it
