@@ -251,6 +251,49 @@ func TestAdversary(t *testing.T) {
 		"the same, since a time before all records": {func(s *scene) {
 			s.provenance("one").Spec.Bootstrap.From = metav1.NewTime(clusterfixture.At(9))
 		}, "one", "unproven", ""},
+		"the same, of the present configuration": {func(s *scene) {
+			s.provenance("two").Spec.Bootstrap.From = metav1.NewTime(clusterfixture.At(9))
+		}, "two", "unproven", ""},
+		"the same, by seconds": {func(s *scene) {
+			s.provenance("two").Spec.Bootstrap.From = seconds(30, -4)
+		}, "two", "unproven", ""},
+		"the time of another configuration": {func(s *scene) {
+			b := s.reportedBetween("torn").Spec.Bootstrap
+			b.From, b.Until = seconds(30, 0), nil
+		}, "torn", "unproven", ""},
+		"a bootstrap document that the pool had until an earlier time": {func(s *scene) {
+			s.provenance("one").Spec.Bootstrap.Until = new(seconds(25, 0))
+		}, "one", "unproven", ""},
+		"the same, and the pool still has it": {func(s *scene) {
+			s.provenance("two").Spec.Bootstrap.Until = new(seconds(35, 0))
+		}, "two", "unproven", ""},
+		"the pool still had it, it is said, and the node joined later": {func(s *scene) {
+			s.reportedBetween("torn").Spec.Bootstrap.Until = nil
+		}, "torn", "unproven", ""},
+		"the same, at that time": {func(s *scene) {
+			np := s.reportedBetween("torn")
+			clusterfixture.Get[*corev1.Node](s.e, "torn").CreationTimestamp, np.Spec.Node.Joined, np.Spec.Window.Until = seconds(30, 5), seconds(30, 5), seconds(30, 5)
+			np.Spec.Bootstrap.Until, np.Spec.Possible[0].Until = nil, nil
+		}, "torn", "agrees", ""},
+		"a bootstrap document that was archived, and nothing came after it yet": {func(s *scene) {
+			np := s.reportedBetween("torn")
+			np.Spec.Bootstrap.Until = new(seconds(29, 50))
+			s.interval(func(in *api.Interval) { in.Until = seconds(29, 50) })
+		}, "torn", "agrees", ""},
+		"a configuration that was created again, and began seconds after the one before was archived": {func(s *scene) {
+			s.osc().CreationTimestamp, s.osc().UID = seconds(60, 0), "again"
+			s.provenance("two").Spec.Bootstrap.From = seconds(30, 5)
+		}, "two", "agrees", ""},
+		"the same, and more than seconds": {func(s *scene) {
+			s.osc().CreationTimestamp, s.osc().UID = seconds(60, 0), "again"
+			s.provenance("two").Spec.Bootstrap.From = seconds(30, 6)
+		}, "two", "unproven", ""},
+		"a possible configuration's time, which the pool still has": {func(s *scene) {
+			s.reportedBetween("torn").Spec.Possible[1].From = seconds(29, 0)
+		}, "torn", "unproven", ""},
+		"until when it was possible": {func(s *scene) {
+			s.reportedBetween("torn").Spec.Possible[0].Until = new(seconds(25, 0))
+		}, "torn", "unproven", ""},
 		"a pool that was created again, and adopted its MachineSets": {func(s *scene) {
 			s.poolAgain("workers", seconds(90, 0))
 		}, "two", "unproven", ""},
