@@ -317,6 +317,9 @@ func TestAdversary(t *testing.T) {
 		"the same, before that, under another name": {func(s *scene) {
 			s.poolAgain("renamed", seconds(35, 0))
 		}, "two", "NodeProvenance differs", "spec.pool"},
+		"a pool that is gone, with the uid that its MachineSets name": {func(s *scene) {
+			clusterfixture.Delete[*machines.MachineDeployment](s.e, "workers")
+		}, "two", "agrees", ""},
 		"another pool, with the uid of the right one": {func(s *scene) {
 			was := s.provenance("two").Spec.Pool
 			was.Name = "others"
