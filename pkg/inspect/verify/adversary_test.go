@@ -1,7 +1,9 @@
 package verify
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -248,12 +251,84 @@ func TestAdversary(t *testing.T) {
 		"the same, since a time before all records": {func(s *scene) {
 			s.provenance("one").Spec.Bootstrap.From = metav1.NewTime(clusterfixture.At(9))
 		}, "one", "unproven", ""},
+		"the same, of the present configuration": {func(s *scene) {
+			s.provenance("two").Spec.Bootstrap.From = metav1.NewTime(clusterfixture.At(9))
+		}, "two", "unproven", ""},
+		"the same, by seconds": {func(s *scene) {
+			s.provenance("two").Spec.Bootstrap.From = seconds(30, -4)
+		}, "two", "unproven", ""},
+		"the time of another configuration": {func(s *scene) {
+			b := s.reportedBetween("torn").Spec.Bootstrap
+			b.From, b.Until = seconds(30, 0), nil
+		}, "torn", "unproven", ""},
+		"a bootstrap document that the pool had until an earlier time": {func(s *scene) {
+			s.provenance("one").Spec.Bootstrap.Until = new(seconds(25, 0))
+		}, "one", "unproven", ""},
+		"the same, and the pool still has it": {func(s *scene) {
+			s.provenance("two").Spec.Bootstrap.Until = new(seconds(35, 0))
+		}, "two", "unproven", ""},
+		"the pool still had it, it is said, and the node joined later": {func(s *scene) {
+			s.reportedBetween("torn").Spec.Bootstrap.Until = nil
+		}, "torn", "unproven", ""},
+		"the same, at that time": {func(s *scene) {
+			np := s.reportedBetween("torn")
+			clusterfixture.Get[*corev1.Node](s.e, "torn").CreationTimestamp, np.Spec.Node.Joined, np.Spec.Window.Until = seconds(30, 5), seconds(30, 5), seconds(30, 5)
+			np.Spec.Bootstrap.Until, np.Spec.Possible[0].Until = nil, nil
+		}, "torn", "agrees", ""},
+		"a bootstrap document that was archived, and nothing came after it yet": {func(s *scene) {
+			np := s.reportedBetween("torn")
+			np.Spec.Bootstrap.Until = new(seconds(29, 50))
+			s.interval(func(in *api.Interval) { in.Until = seconds(29, 50) })
+		}, "torn", "agrees", ""},
+		"a configuration that was created again, and began seconds after the one before was archived": {func(s *scene) {
+			s.osc().CreationTimestamp, s.osc().UID = seconds(60, 0), "again"
+			s.provenance("two").Spec.Bootstrap.From = seconds(30, 5)
+		}, "two", "agrees", ""},
+		"the same, and more than seconds": {func(s *scene) {
+			s.osc().CreationTimestamp, s.osc().UID = seconds(60, 0), "again"
+			s.provenance("two").Spec.Bootstrap.From = seconds(30, 6)
+		}, "two", "unproven", ""},
+		"a possible configuration's time, which the pool still has": {func(s *scene) {
+			s.reportedBetween("torn").Spec.Possible[1].From = seconds(29, 0)
+		}, "torn", "unproven", ""},
+		"until when it was possible": {func(s *scene) {
+			s.reportedBetween("torn").Spec.Possible[0].Until = new(seconds(25, 0))
+		}, "torn", "unproven", ""},
 		"a pool that was created again, and adopted its MachineSets": {func(s *scene) {
-			s.poolAgain(90)
+			s.poolAgain("workers", seconds(90, 0))
+		}, "two", "unproven", ""},
+		"the same, under another name": {func(s *scene) {
+			s.poolAgain("renamed", seconds(90, 0))
+		}, "two", "unproven", ""},
+		"the same, and that is gone as well": {func(s *scene) {
+			s.poolAgain("workers", seconds(90, 0))
+			clusterfixture.Delete[*machines.MachineDeployment](s.e, "workers")
+		}, "two", "unproven", ""},
+		"the same, and created once more": {func(s *scene) {
+			s.poolAgain("workers", seconds(35, 0))
+			clusterfixture.Get[*machines.MachineDeployment](s.e, "workers").UID = "once more"
+		}, "two", "unproven", ""},
+		"the same, seconds before the node joined, by another clock": {func(s *scene) {
+			s.poolAgain("workers", seconds(41, -4))
 		}, "two", "unproven", ""},
 		"the same, before the node had joined": {func(s *scene) {
-			s.poolAgain(35)
+			s.poolAgain("workers", seconds(41, -5))
 		}, "two", "NodeProvenance differs", "spec.pool.uid"},
+		"the same, before that, under another name": {func(s *scene) {
+			s.poolAgain("renamed", seconds(35, 0))
+		}, "two", "NodeProvenance differs", "spec.pool"},
+		"a pool that is gone, with the uid that its MachineSets name": {func(s *scene) {
+			clusterfixture.Delete[*machines.MachineDeployment](s.e, "workers")
+		}, "two", "agrees", ""},
+		"another pool, with the uid of the right one": {func(s *scene) {
+			was := s.provenance("two").Spec.Pool
+			was.Name = "others"
+			s.ofOthers("two").Spec.Pool = was
+		}, "two", "NodeProvenance differs", "spec.pool"},
+		"a pool that was created again, and another revision": {func(s *scene) {
+			s.poolAgain("workers", seconds(90, 0))
+			s.provenance("two").Spec.Pool.Revision = "9"
+		}, "two", "NodeProvenance differs", "spec.pool.revision"},
 		"no bootstrap document": {func(s *scene) { s.provenance("two").Spec.Bootstrap = nil }, "two", "NodeProvenance differs", "spec.bootstrap"},
 		"a possible configuration beside the reported one that is kept quiet": {func(s *scene) {
 			s.reportedBetween("torn").Spec.Possible = nil
@@ -416,15 +491,20 @@ func (s *scene) adopt(name string) {
 }
 
 // poolAgain creates the MachineDeployment again, which adopts its MachineSets.
-func (s *scene) poolAgain(minute int) {
+func (s *scene) poolAgain(name string, at metav1.Time) {
 	md := clusterfixture.Get[*machines.MachineDeployment](s.e, "workers")
 	was := md.UID
-	md.UID, md.CreationTimestamp = "again", metav1.NewTime(clusterfixture.At(minute))
+	md.Name, md.UID, md.CreationTimestamp = name, "again", at
 	for _, o := range s.e.Objects {
 		if set, ok := o.(*machines.MachineSet); ok && set.OwnerReferences[0].UID == was {
-			set.OwnerReferences[0].UID = md.UID
+			set.OwnerReferences[0].Name, set.OwnerReferences[0].UID = md.Name, md.UID
 		}
 	}
+}
+
+// seconds is a time, in minutes and seconds after noon.
+func seconds(minute, s int) metav1.Time {
+	return metav1.NewTime(clusterfixture.At(minute).Add(time.Duration(s) * time.Second))
 }
 
 // began changes the creation time in the archived record, as that of a second creation.
@@ -457,6 +537,27 @@ func (s *scene) recordDuring(pool string, from, until int, more string) {
 	s.do(err)
 	cr.Annotations[api.AnnotationIntervals] = "[" + string(text) + more + "]"
 	s.e.Objects = append(s.e.Objects, cr)
+}
+
+// A MachineDeployment that cannot be read proves nothing.
+func TestUnreadablePool(t *testing.T) {
+	s := newScene(t)
+	s.poolAgain("workers", seconds(35, 0))
+	s.verify("two")
+	s.v.Worker = withoutMetadata{s.v.Worker}
+	if report, err := s.v.Node(t.Context(), "two"); err == nil {
+		t.Errorf("%+v", report)
+	}
+}
+
+// withoutMetadata cannot read the metadata of MachineDeployments.
+type withoutMetadata struct{ client.Reader }
+
+func (r withoutMetadata) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if m, ok := obj.(*metav1.PartialObjectMetadata); ok && m.Kind == "MachineDeployment" {
+		return errors.New("injected")
+	}
+	return r.Reader.Get(ctx, key, obj, opts...)
 }
 
 // For an existing node only its own NodeProvenance is verified, even if a user deleted it

@@ -227,9 +227,8 @@ func (s *target) lists(w api.ProvenanceWindow, possible lineage.Timeline) bool {
 }
 
 // comparePossible compares the listed generations with the records of the same digests.
-// It ignores one without a record, which a user deleted or invented: concludeAgain finds it. The result is
-// a doubt if one began before its OperatingSystemConfig was created.
-func (s *target) comparePossible(had lineage.Timeline) (d *Difference, doubt string) {
+// It ignores one without a record, which a user deleted or invented: concludeAgain finds it.
+func (s *target) comparePossible(had lineage.Timeline) *Difference {
 	for i, l := range s.node.Spec.Possible {
 		at := fmt.Sprintf("spec.possible[%d].", i)
 		same := slices.DeleteFunc(slices.Clone(had), func(p lineage.Generation) bool { return p.InputDigest != l.InputDigest })
@@ -238,37 +237,44 @@ func (s *target) comparePossible(had lineage.Timeline) (d *Difference, doubt str
 		}
 		p := same[0]
 		if d := firstMismatch(field{at + "profile", p.Profile, l.Profile}, field{at + "version", p.Version, l.Version}, field{at + "commit", p.Commit, l.Commit}); d != nil {
-			return d, ""
+			return d
 		}
-		isRecorded := func(p lineage.Generation) bool { return p.Until.IsZero() || p.From.Equal(l.From.Time) }
-		canBeAgain := func(p lineage.Generation) bool {
-			return p.From.After(l.From.Time) && had.CanPrecedeCreation(p, l.From.Time)
+		// The present one can have been created again. See compareTimes.
+		canBegin := func(p lineage.Generation) bool {
+			return p.Until.IsZero() || p.From.Equal(l.From.Time) || p.From.After(l.From.Time) && had.CanPrecedeCreation(p, l.From.Time)
 		}
-		switch {
-		case slices.ContainsFunc(same, isRecorded):
-		case slices.ContainsFunc(same, canBeAgain):
-			doubt = at + "from is before the OperatingSystemConfig of that configuration was created: it was created again, a record is missing, or the field was edited"
-		default:
-			return newDifference(at+"from", 0, p.From.UTC().Format(time.RFC3339), l.From.UTC().Format(time.RFC3339)), ""
+		if !slices.ContainsFunc(same, canBegin) {
+			return newDifference(at+"from", 0, p.From.UTC().Format(time.RFC3339), l.From.UTC().Format(time.RFC3339))
 		}
 	}
-	return nil, doubt
+	return nil
 }
 
-// compareBootstrapTime compares when the pool got the configuration of the bootstrap document with the
-// generations of its digest. The result is a doubt if it is none of their times: it was edited, or a record is
-// missing. The present one can have been created again.
-func (s *target) compareBootstrapTime(had lineage.Timeline) (doubt string) {
-	b := s.node.Spec.Bootstrap
-	if b == nil {
-		return "" // reported already
+// compareTimes compares when the pool had the configuration of the bootstrap document, and those that were
+// possible, with the generations of their digests. The result is a doubt if these have other times: it was edited, a
+// record is missing, or an OperatingSystemConfig was created again.
+func (s *target) compareTimes(had lineage.Timeline) (doubt string) {
+	np := s.node.Spec
+	again := asIfCreatedAgain(had)
+	isClose := func(a, b time.Time) bool { return a.Sub(b).Abs() <= lineage.Leeway }
+	for i, l := range append([]api.PossibleConfiguration{*np.Bootstrap}, np.Possible...) {
+		isRecorded := false
+		for k, g := range had {
+			begins := g.From.Equal(l.From.Time) || !again[k].From.Equal(g.From) && isClose(again[k].From, l.From.Time)
+			// It was written after the node had joined, maybe before the next one was created.
+			ends := g.Until.IsZero() || !g.Until.Add(lineage.Leeway).Before(np.Node.Joined.Time)
+			if l.Until != nil {
+				ends = g.Until.Equal(l.Until.Time) || isClose(g.Archived, l.Until.Time)
+			}
+			isRecorded = isRecorded || g.InputDigest == l.InputDigest && begins && ends
+		}
+		if !isRecorded {
+			at := "spec.bootstrap"
+			if i > 0 {
+				at = fmt.Sprintf("spec.possible[%d]", i-1)
+			}
+			return at + ".from or until is none of the times of the records that exist now"
+		}
 	}
-	from := b.From.Time
-	began := func(g lineage.Generation) bool {
-		return g.InputDigest == b.InputDigest && (g.From.Equal(from) || g.Until.IsZero() && g.From.After(from) && had.CanPrecedeCreation(g, from))
-	}
-	if slices.ContainsFunc(had, began) {
-		return ""
-	}
-	return fmt.Sprintf("spec.bootstrap.from is %s, and the records that exist now have another time", lineage.FormatTime(from))
+	return ""
 }

@@ -87,10 +87,7 @@ func TestHistoriesAgree(t *testing.T) {
 			d = s.compareHistory(had)
 		}
 		if d == nil && doubt == "" {
-			d, doubt = s.comparePossible(had)
-		}
-		if d == nil && doubt == "" {
-			doubt = cmp.Or(s.concludeAgain(had), s.compareBootstrapTime(had))
+			d, doubt = s.comparePossible(had), cmp.Or(s.concludeAgain(had), s.compareTimes(had))
 		}
 		if d != nil || doubt != "" && !isLate {
 			t.Fatalf("%+v %q\n%+v\n%+v", d, doubt, np.Spec, had)

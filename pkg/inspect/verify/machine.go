@@ -47,18 +47,18 @@ func (v *Verifier) compareMachine(ctx context.Context, s *target) (d *Difference
 	if chain.Pool.Name == "" {
 		return firstMismatch(fields[:1]...), "the Machine no longer leads to a pool by its owners", nil
 	}
-	fields = append(fields, field{"spec.pool", chain.Pool.String(), s.pool.String()})
-	if chain.Pool.UID != spec.Pool.UID {
-		// One that was created again adopts the MachineSets of the one before, if these were left.
+	if chain.Pool != (lineage.Reference{NamespacedName: s.pool, UID: spec.Pool.UID}) {
+		// One that was created again, also under another name, adopts the MachineSets of the one before, if these
+		// were left. Nothing says when one was created that is gone.
 		md := kubeclient.Metadata(cluster.GroupVersion.WithKind("MachineDeployment"))
-		exists, err := kubeclient.Find(ctx, v.Worker, chain.Pool.NamespacedName, md)
+		exists, err := kubeclient.Owners{v.Worker}.Find(ctx, chain.Pool, md)
 		switch {
 		case err != nil:
 			return nil, "", err
-		case exists && md.UID == chain.Pool.UID && md.CreationTimestamp.After(spec.Node.Joined.Add(lineage.Leeway)):
-			doubt = "the pool was created again after the node had joined, so nothing proves spec.pool.uid"
+		case exists && !md.CreationTimestamp.Add(lineage.Leeway).After(spec.Node.Joined.Time):
+			fields = append(fields, field{"spec.pool", chain.Pool.String(), s.pool.String()}, field{"spec.pool.uid", string(chain.Pool.UID), string(spec.Pool.UID)})
 		default:
-			fields = append(fields, field{"spec.pool.uid", string(chain.Pool.UID), string(spec.Pool.UID)})
+			doubt = "the pool was created again after the node had joined, or is gone, so nothing proves spec.pool"
 		}
 	}
 	// A MachineSet that is used again gets another revision.

@@ -47,10 +47,10 @@ func (v *Verifier) checkNode(ctx context.Context, s *target, what api.Provenance
 		func() (*Difference, string) { return s.compareWithTimeline(had) },
 		func() (*Difference, string) { return firstMismatch(s.timeFields()...), "" },
 		func() (*Difference, string) { return s.compareNodeReport(), "" },
-		func() (*Difference, string) { return s.comparePossible(had) },
+		func() (*Difference, string) { return s.comparePossible(had), "" },
 		func() (*Difference, string) { return s.compareHistory(had), "" },
 		func() (*Difference, string) { return nil, s.concludeAgain(had) },
-		func() (*Difference, string) { return nil, s.compareBootstrapTime(had) },
+		func() (*Difference, string) { return nil, s.compareTimes(had) },
 	} {
 		d, why := compare()
 		if d != nil {
