@@ -288,6 +288,16 @@ func TestAdversary(t *testing.T) {
 			s.osc().CreationTimestamp, s.osc().UID = seconds(60, 0), "again"
 			s.provenance("two").Spec.Bootstrap.From = seconds(30, 6)
 		}, "two", "unproven", ""},
+		"a configuration that was created again within seconds, after a machine had fetched it": {func(s *scene) {
+			s.interval(func(in *api.Interval) { in.Until = seconds(29, 59) })
+			node := s.e.Join("workers", "quick", clusterfixture.At(30), nil)
+			s.e.Write("workers", node)
+			s.osc().CreationTimestamp, s.osc().UID = seconds(30, 3), "again"
+		}, "quick", "agrees", ""},
+		"a later configuration, and the record does not say when the one before it ended": {func(s *scene) {
+			s.claim("one", "two")
+			s.interval(func(in *api.Interval) { in.Until = metav1.Time{} })
+		}, "one", "NodeProvenance differs", "spec.configuration.inputDigest"},
 		"a possible configuration's time, which the pool still has": {func(s *scene) {
 			s.reportedBetween("torn").Spec.Possible[1].From = seconds(29, 0)
 		}, "torn", "unproven", ""},

@@ -67,8 +67,12 @@ func (v *Verifier) readTimeline(ctx context.Context, s *target) (lineage.Timelin
 // the annotation that names the one before it: it began when that was archived.
 func asIfCreatedAgain(had lineage.Timeline) lineage.Timeline {
 	had = slices.Clone(had)
-	if n := len(had); n > 1 && had[n-1].Record == "" && had[n-1].Replaces != "" && had[n-1].Replaces == had[n-2].UID && had[n-2].CertainEnd().Add(lineage.Leeway).Before(had[n-1].From) {
-		had[n-1].From, had[n-2].Until = had[n-2].Archived, had[n-2].Archived
+	n := len(had)
+	if n < 2 || had[n-1].Record != "" || had[n-1].Replaces == "" || had[n-1].Replaces != had[n-2].UID {
+		return had
+	}
+	if archived := had[n-2].Archived; !archived.IsZero() && archived.Before(had[n-1].From) {
+		had[n-1].From, had[n-2].Until = archived, archived
 	}
 	return had
 }
