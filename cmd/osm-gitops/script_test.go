@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 	"github.com/osm-gitops/osm-gitops/test/conformance"
+	"github.com/osm-gitops/osm-gitops/test/program"
 )
 
 var update = flag.Bool("update", false, "rewrite the answers in testdata/script that are compared word for word")
@@ -43,18 +45,14 @@ func TestScripts(t *testing.T) {
 // built is the folder of the program, for TestMain to remove.
 var built string
 
-// buildOnce links the program, which takes seconds of a processor, for all tests.
+// buildOnce copies the program for all tests.
 var buildOnce = sync.OnceValue(func() error {
 	dir, err := os.MkdirTemp("", "osm-gitops-cmd-")
 	if err != nil {
 		return err
 	}
 	built = dir
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X main.version=v0.0.0-test -X main.commit=3f2a9c1", "-o", built, ".")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("building osm-gitops: %w\n%s", err, out)
-	}
-	return nil
+	return program.Controller(context.Background(), filepath.Join(built, "osm-gitops"))
 })
 
 // build returns the folder of the built program.

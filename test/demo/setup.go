@@ -157,20 +157,13 @@ func (s *stage) startGit(ctx context.Context) (string, error) {
 	return s.repo.url, nil
 }
 
-// buildController builds what `make build` builds.
 func (s *stage) buildController(ctx context.Context) (string, error) {
-	git := func(args ...string) string {
-		out, err := output(ctx, s.root, nil, "git", args...)
-		if err != nil {
-			return "unknown" // no clone; the program works without
-		}
-		return out
-	}
-	version, hash := git("describe", "--tags", "--always", "--dirty"), git("rev-parse", "HEAD")
 	s.binary = s.path("osm-gitops")
-	_, err := output(ctx, s.root, []string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-buildvcs=false",
-		"-ldflags", "-s -w -X main.version="+version+" -X main.commit="+hash, "-o", s.binary, "./cmd/osm-gitops")
-	return "built from this tree, version " + version, err
+	err := program.Controller(ctx, s.binary)
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return "built from this tree", err
 }
 
 // install applies what an operator applies, and what machine-controller and kubeadm

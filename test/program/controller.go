@@ -8,9 +8,15 @@ import (
 	"path/filepath"
 )
 
-// Controller builds osm-gitops as "make build" does, and copies it to a path. In a soak it gets the
-// race detector, with which it takes some five times the CPU. It is linked once for all tests, in the
-// user's cache, which takes seconds of a processor. Its sources become inputs of the test.
+// The version and the commit that Controller's program has.
+const (
+	Version = "v0.0.0-test"
+	Commit  = "3f2a9c1"
+)
+
+// Controller builds osm-gitops as "make build" does, with Version and Commit, and copies it to a path. In a
+// soak it gets the race detector, with which it takes some five times the CPU. It is linked once for all tests
+// and the demo, in the user's cache, which takes seconds of a processor. Its sources become inputs of the test.
 func Controller(ctx context.Context, path string) error {
 	root, err := Root()
 	if err != nil {
@@ -25,7 +31,7 @@ func Controller(ctx context.Context, path string) error {
 	}
 	built := filepath.Join(cache, "osm-gitops", "controller")
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false")
-	cgo, link := "0", "-s -w"
+	cgo, link := "0", "-s -w -X main.version="+Version+" -X main.commit="+Commit
 	if os.Getenv("OSM_SOAK") == "1" {
 		cgo = "1" // the race detector needs it
 		built += "-race"

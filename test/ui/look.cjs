@@ -120,7 +120,8 @@ async function walk(browser, steps) {
 
 (async () => {
   const plan = JSON.parse(fs.readFileSync(0, "utf8"));
-  const browser = await chromium.launch({ executablePath: process.argv[3], args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--font-render-hinting=none"] });
+  // A page ends before optimized code pays: without it, a look takes a tenth less CPU.
+  const browser = await chromium.launch({ executablePath: process.argv[3], args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--font-render-hinting=none", "--js-flags=--no-opt"] });
   try {
     const seen = [];
     for (const look of plan.looks ?? []) seen.push(await see(browser, look));
