@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -43,23 +42,22 @@ func TestScripts(t *testing.T) {
 }
 
 // built is the folder of the program, for TestMain to remove.
-var built string
-
-// buildOnce copies the program for all tests.
-var buildOnce = sync.OnceValue(func() error {
-	dir, err := os.MkdirTemp("", "osm-gitops-cmd-")
-	if err != nil {
-		return err
-	}
-	built = dir
-	return program.Controller(context.Background(), filepath.Join(built, "osm-gitops"))
-})
+var (
+	built     string
+	buildOnce sync.Once
+	errBuild  error
+)
 
 // build returns the folder of the built program.
 func build(t *testing.T) string {
 	t.Helper()
-	if err := buildOnce(); err != nil {
-		t.Fatal(err)
+	buildOnce.Do(func() {
+		if built, errBuild = os.MkdirTemp("", "osm-gitops-cmd-"); errBuild == nil {
+			errBuild = program.Controller(t.Context(), filepath.Join(built, programName))
+		}
+	})
+	if errBuild != nil {
+		t.Fatal(errBuild)
 	}
 	return built
 }
