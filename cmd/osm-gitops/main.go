@@ -62,8 +62,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	var misuse *cli.MisuseError
 	if !errors.As(err, &misuse) {
 		cli.Report(stderr, err)
-		var other *statusError
-		if errors.As(err, &other) {
+		if other, ok := errors.AsType[*statusError](err); ok {
 			return other.status
 		}
 		return exitFailure
@@ -165,8 +164,7 @@ func canShowProgress(cmd *cobra.Command, stdinIsTerminal bool) bool {
 }
 
 func flagError(cmd *cobra.Command, err error) error {
-	var misuse *cli.MisuseError
-	if errors.As(err, &misuse) {
+	if misuse, ok := errors.AsType[*cli.MisuseError](err); ok {
 		return misuse
 	}
 	return cli.Misusef("see "+cmd.CommandPath()+" --help", "%w", err)

@@ -353,8 +353,7 @@ func checkRecordReproduces(ctx context.Context, from trace.Clusters, pool types.
 		return nil
 	}
 	in, err := from.ReadGenerationInput(ctx, pool, rec.Digests.Input)
-	var missing *trace.NotFoundError
-	if errors.As(err, &missing) {
+	if _, ok := errors.AsType[*trace.NotFoundError](err); ok {
 		return nil
 	}
 	if err != nil {

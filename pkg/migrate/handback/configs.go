@@ -214,7 +214,7 @@ func (h *Cluster) restoreInput(ctx context.Context, md *cluster.MachineDeploymen
 		Cached: h.Management, Live: h.Management, Namespace: h.Namespace, Namespaces: []string{desired.AllNamespaces}, Digests: &desired.SpecDigestCache{},
 	}}
 	in, err := records.RestoreInput(ctx, md, rec, values)
-	if readErr := (*fault.ReadError)(nil); errors.As(err, &readErr) && !apierrors.IsNotFound(err) {
+	if _, ok := errors.AsType[*fault.ReadError](err); ok && !apierrors.IsNotFound(err) {
 		return render.Input{}, err
 	}
 	if err != nil {

@@ -172,8 +172,7 @@ func (l *overlayResolver) applyOverlay(ctx context.Context, p overlayPosition, o
 		return wrong("spec.from", fmt.Errorf("forms a cycle: %s: let one of them start from another profile", round))
 	}
 	base, err := l.findBase(ctx, p.path, o.Spec.From)
-	var missing *overlay.MissingBaseError
-	if errors.As(err, &missing) {
+	if _, ok := errors.AsType[*overlay.MissingBaseError](err); ok {
 		return wrong("spec.from", err)
 	}
 	if err != nil {

@@ -132,8 +132,7 @@ func DescribeRewrite(r api.Rewrite) string {
 // accepted the head; verification then starts there, as for a new ProfileSource.
 func verify(ctx context.Context, snap *source.Snapshot, policy source.VerificationPolicy, accepted bool) ([]source.Signed, error) {
 	signed, err := snap.Verify(ctx, policy)
-	var bad *source.UnverifiedError
-	if accepted && errors.As(err, &bad) && bad.Reason == source.RangeUnknown {
+	if bad, ok := errors.AsType[*source.UnverifiedError](err); accepted && ok && bad.Reason == source.RangeUnknown {
 		policy.Since = ""
 		return snap.Verify(ctx, policy)
 	}
