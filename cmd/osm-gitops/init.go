@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,10 +97,7 @@ func (f *initFlags) resolveFirstProfile(ctx context.Context) (scaffold.StarterPr
 	if err != nil {
 		return scaffold.StarterProfile{}, err
 	}
-	name := f.profile
-	if name == "" {
-		name = base.Name + "-own"
-	}
+	name := cmp.Or(f.profile, base.Name+"-own")
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 || len(name) > validation.LabelValueMaxLength {
 		return scaffold.StarterProfile{}, cli.Misusef("--profile osp-ubuntu-web", "--profile: %q is not an object name of at most %d characters", name, validation.LabelValueMaxLength)
 	}

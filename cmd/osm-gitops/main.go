@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,10 +69,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitFailure
 	}
 	cli.Report(stderr, misuse.Err)
-	hint := misuse.Hint
-	if hint == "" {
-		hint = "see osm-gitops --help"
-	}
+	hint := cmp.Or(misuse.Hint, "see osm-gitops --help")
 	fmt.Fprintf(stderr, "osm-gitops: hint: %s\n", replaceProgramName(name, hint))
 	return exitMisuse
 }

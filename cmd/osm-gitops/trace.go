@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -550,10 +551,7 @@ func versionLines(b *strings.Builder, versions []trace.ProfileVersion) {
 		fmt.Fprintln(b, "versions")
 	}
 	for _, v := range versions {
-		object := v.Object
-		if object == "" {
-			object = "no object is left"
-		}
+		object := cmp.Or(v.Object, "no object is left")
 		current := ""
 		if v.Current {
 			current = "current"

@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"regexp"
@@ -34,9 +35,7 @@ func Digest(spec osm.OperatingSystemProfileSpec) string {
 // the API server treats as equal: an absent list is an empty one.
 func Canonical(spec osm.OperatingSystemProfileSpec) osm.OperatingSystemProfileSpec {
 	c := *spec.DeepCopy()
-	if c.ProvisioningUtility == "" {
-		c.ProvisioningUtility = osm.ProvisioningUtilityCloudInit
-	}
+	c.ProvisioningUtility = cmp.Or(c.ProvisioningUtility, osm.ProvisioningUtilityCloudInit)
 	if c.SupportedCloudProviders == nil {
 		c.SupportedCloudProviders = []osm.CloudProviderSpec{}
 	}
@@ -55,9 +54,7 @@ func Canonical(spec osm.OperatingSystemProfileSpec) osm.OperatingSystemProfileSp
 
 func canonicalFiles(files []osm.File) {
 	for i := range files {
-		if files[i].Permissions == 0 {
-			files[i].Permissions = osm.DefaultFilePermissions
-		}
+		files[i].Permissions = cmp.Or(files[i].Permissions, osm.DefaultFilePermissions)
 	}
 }
 

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -113,9 +114,7 @@ func compareDigests(at string, want, have osm.ConfigDigests) *Difference {
 // withSchemaDefaults sets the defaults of the schema, as the API server does.
 func withSchemaDefaults(spec osm.OperatingSystemConfigSpec) osm.OperatingSystemConfigSpec {
 	c := *spec.DeepCopy()
-	if c.ProvisioningUtility == "" {
-		c.ProvisioningUtility = osm.ProvisioningUtilityCloudInit
-	}
+	c.ProvisioningUtility = cmp.Or(c.ProvisioningUtility, osm.ProvisioningUtilityCloudInit)
 	for _, stage := range []*osm.OSCConfig{&c.BootstrapConfig, &c.ProvisioningConfig} {
 		for i := range stage.Files {
 			if stage.Files[i].Permissions == 0 {

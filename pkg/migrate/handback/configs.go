@@ -1,6 +1,7 @@
 package handback
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,10 +85,7 @@ func (h *Cluster) planConfigs(ctx context.Context, p *Plan, pools []cluster.Mach
 // profileUnderOSM returns the content that OSM finds under the name of a pool's profile, nil if it is
 // not known.
 func (h *Cluster) profileUnderOSM(ctx context.Context, md *cluster.MachineDeployment, profiles futureProfiles) (*osm.OperatingSystemProfileSpec, error) {
-	key := types.NamespacedName{Namespace: md.Annotations[api.AnnotationOSPNamespace], Name: md.Annotations[api.AnnotationOSP]}
-	if key.Namespace == "" {
-		key.Namespace = h.Namespace
-	}
+	key := types.NamespacedName{Namespace: cmp.Or(md.Annotations[api.AnnotationOSPNamespace], h.Namespace), Name: md.Annotations[api.AnnotationOSP]}
 	if spec, planned := profiles[key.Name]; planned && key.Namespace == h.Namespace {
 		return spec, nil
 	}

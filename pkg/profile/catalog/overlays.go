@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -224,9 +225,7 @@ func (l *overlayResolver) storeResult(p overlayPosition, now overlaid) {
 	l.walk.tree[p.path] = &n
 	if !now.good() {
 		first := *now.problems[0]
-		if first.Path == "" {
-			first.Path = p.path
-		}
+		first.Path = cmp.Or(first.Path, p.path)
 		l.walk.broken[keyOf(o)] = &Rejection{Problem: first, Profile: o.Name, Version: o.Spec.Version, Commit: l.stage.commit}
 		return
 	}

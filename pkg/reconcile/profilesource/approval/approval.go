@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,10 +84,7 @@ type previousState struct {
 // it is ignored. If it is about another reference, it names the applied commit, but the
 // difference is not a rewrite.
 func compareWithStatus(ctx context.Context, ps *api.ProfileSource, snap *source.Snapshot) (previousState, error) {
-	last := ps.Status.LastAttemptedRevision
-	if last == "" {
-		last = ps.Status.Revision
-	}
+	last := cmp.Or(ps.Status.LastAttemptedRevision, ps.Status.Revision)
 	if ps.Status.Repository != "" && ps.Status.Repository != snap.Repository {
 		return previousState{}, nil
 	}

@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
 	"slices"
@@ -139,9 +140,7 @@ func (g *limiter) compileFile(field string, f osm.File, templates map[string]str
 		p.File = f.Path
 		problems = append(problems, p)
 	}
-	if file.Permissions == 0 {
-		file.Permissions = osm.DefaultFilePermissions
-	}
+	file.Permissions = cmp.Or(file.Permissions, osm.DefaultFilePermissions)
 	if _, err := userdata.ParsePermissions(file.Permissions); err != nil {
 		report(invalid.At(field+".permissions", "%w", err))
 	}
