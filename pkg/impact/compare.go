@@ -5,9 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/githost"
@@ -91,10 +92,8 @@ func profileChanges(was, is *catalog.Catalog) []ProfileChange {
 	for _, v := range is.Current {
 		after[v.Name] = v
 	}
-	names := maps.Clone(before)
-	maps.Copy(names, after)
 	out := []ProfileChange{}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
+	for _, name := range sets.List(sets.KeySet(before).Union(sets.KeySet(after))) {
 		from, had := before[name]
 		to, has := after[name]
 		p := ProfileChange{Name: name, Change: ProfileUpdated, From: from.Version, To: to.Version, Path: redact.PrintableLine(cmp.Or(to.CurrentPath, from.CurrentPath))}

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -159,18 +160,15 @@ func BaseCheck(git *api.GitSource) func(overlay, base string) error {
 	paths := verificationPolicy(git.Verify).Paths
 	return func(overlay, base string) error {
 		for _, p := range paths {
-			if !p.Matches(overlay) || slices.ContainsFunc(paths, func(q source.PathPolicy) bool { return q.Matches(base) && isSubset(q.Principals, p.Principals) }) {
+			if !p.Matches(overlay) || slices.ContainsFunc(paths, func(q source.PathPolicy) bool {
+				return q.Matches(base) && sets.New(p.Principals...).HasAll(q.Principals...)
+			}) {
 				continue
 			}
 			return fmt.Errorf("paths that match %q can be changed only by %s, but spec.git.verify.paths does not restrict %s to them", p.Glob, strings.Join(p.Principals, ", "), base)
 		}
 		return nil
 	}
-}
-
-// isSubset reports whether others contains all of some.
-func isSubset(some, others []string) bool {
-	return !slices.ContainsFunc(some, func(name string) bool { return !slices.Contains(others, name) })
 }
 
 // CheckSpec rejects verification settings that no commit can meet.
