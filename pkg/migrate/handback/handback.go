@@ -480,6 +480,3 @@ func (p *Plan) deniedByDeletedPolicy(err error) bool {
 		return strings.Contains(err.Error(), "ValidatingAdmissionPolicy '"+name+"' ")
 	})
 }
-
-// ErrBlocked says that there are obstacles.
-var ErrBlocked = errors.New("the cluster is not handed back")

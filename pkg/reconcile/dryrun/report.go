@@ -3,7 +3,6 @@ package dryrun
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -298,6 +297,3 @@ func (r *DryRun) describeWrite(a virtual.Act) Write {
 const maxText = 2 << 10
 
 func maskSecretsAndClean(text string) string { return redact.PrintableText(redact.Mask(text), maxText) }
-
-// ErrRejected reports that the controller could not do everything that was requested.
-var ErrRejected = errors.New("something is rejected, or could not be checked")
