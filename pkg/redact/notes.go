@@ -41,6 +41,15 @@ func PrintableLine(s string) string {
 // CleanSubject is PrintableLine for the subject of a commit, at most 100 bytes.
 func CleanSubject(s string) string { return Shorten(PrintableLine(s), maxSubject) }
 
+// ShortCommit abbreviates a commit, or the one in the revision of an artifact.
+func ShortCommit(commit string) string {
+	const digits = 12
+	if i := strings.LastIndexAny(commit, ":@"); i >= 0 {
+		commit = commit[i+1:]
+	}
+	return commit[:min(digits, len(commit))]
+}
+
 // RemoveControlChars removes control characters from a text for a condition or an event, and
 // preserves line breaks (security.md 28).
 func RemoveControlChars(s string) string {
