@@ -125,7 +125,7 @@ func rejectedFiles(cat *catalog.Catalog) []RejectedFile {
 	for _, r := range cat.Rejected {
 		out = append(out, RejectedFile{
 			Path: redact.PrintableLine(r.Path), Line: r.Line, Field: redact.PrintableLine(r.Field), Profile: redact.PrintableLine(r.Profile), Version: redact.PrintableLine(r.Version),
-			Message: redactMessage(r.Err.Error()),
+			Message: redact.CleanMessage(r.Err.Error()),
 		})
 	}
 	return out
@@ -183,11 +183,6 @@ func describeProfilesInOtherSources(was, is *catalog.Catalog, fleet *ClusterSnap
 	return out
 }
 
-// maxMessage bounds an error message, in bytes. It can quote untrusted text.
-const maxMessage = 2 << 10
-
-func redactMessage(text string) string { return redact.PrintableText(redact.Mask(text), maxMessage) }
-
 // result is the effect on a pool: either rejection, unchanged, or files with affected.
 type result struct {
 	pool      string
@@ -212,9 +207,9 @@ func (c Comparison) resolvePool(p Pool, before, after *revision) (r result, was,
 	frozen, unclear := selection.Suspended(p.Annotations)
 	switch {
 	case p.Problem != "":
-		r.rejection, r.before = redactMessage(p.Problem), true
+		r.rejection, r.before = redact.CleanMessage(p.Problem), true
 	case err != nil || unclear != nil:
-		r.rejection, r.before = redactMessage(errors.Join(err, unclear).Error()), true
+		r.rejection, r.before = redact.CleanMessage(errors.Join(err, unclear).Error()), true
 	case want.Namespace != c.Snapshot.Namespace:
 		r.unchanged = fmt.Sprintf("uses a profile of namespace %s", redact.PrintableLine(want.Namespace))
 	case frozen:
@@ -251,7 +246,7 @@ func (r *result) decideWithoutRendering(want selection.Request, now *ProfileVers
 	has := was.from != nil && (now == nil || want.IsSatisfiedBy(now.Profile, now.Version))
 	switch {
 	case is.rejection != "":
-		r.rejection, r.before = redactMessage(is.rejection), was.rejection == is.rejection
+		r.rejection, r.before = redact.CleanMessage(is.rejection), was.rejection == is.rejection
 	case is.removed && has && was.removed:
 		r.unchanged = fmt.Sprintf("profile %s was removed before: pools that have it retain it", name)
 	case is.removed && has:
@@ -301,7 +296,7 @@ func (c Comparison) compareRenderings(ctx context.Context, p Pool, was, is choic
 		if _, named := c.renderInput(in); named != nil {
 			err = named
 		}
-		r.rejection, r.before = redactMessage(errorWithoutPoolName(err)), oldErr != nil
+		r.rejection, r.before = redact.CleanMessage(errorWithoutPoolName(err)), oldErr != nil
 		return nil
 	}
 	r.affected.UserData = got.size

@@ -20,6 +20,8 @@ const (
 	MaxCondition = 16 << 10
 	// MaxMessage bounds a message on a page. Conditions can be longer.
 	MaxMessage = 4 << 10
+	// maxCleanMessage bounds what CleanMessage returns.
+	maxCleanMessage = 2 << 10
 	// maxClean bounds text from a repository in an annotation.
 	maxClean = 512
 	// maxSubject bounds the subject of a commit.
@@ -100,3 +102,7 @@ func PrintableText(s string, n int) string {
 		return r
 	}, s), n)
 }
+
+// CleanMessage is PrintableText for an error or another text about an object, without credentials
+// and at most 2 KiB long: it can quote untrusted text.
+func CleanMessage(s string) string { return PrintableText(Mask(s), maxCleanMessage) }
