@@ -40,10 +40,10 @@ func Canonical(spec osm.OperatingSystemProfileSpec) osm.OperatingSystemProfileSp
 		c.SupportedCloudProviders = []osm.CloudProviderSpec{}
 	}
 	for _, stage := range []*osm.OSPConfig{&c.BootstrapConfig, &c.ProvisioningConfig} {
-		canonicalFiles(stage.Files)
+		SetDefaultPermissions(stage.Files)
 		for i := range stage.SupportedContainerRuntimes {
 			rt := &stage.SupportedContainerRuntimes[i]
-			canonicalFiles(rt.Files)
+			SetDefaultPermissions(rt.Files)
 			if rt.Files == nil {
 				rt.Files = []osm.File{}
 			}
@@ -52,7 +52,8 @@ func Canonical(spec osm.OperatingSystemProfileSpec) osm.OperatingSystemProfileSp
 	return c
 }
 
-func canonicalFiles(files []osm.File) {
+// SetDefaultPermissions sets the permissions that the API server sets for files without any.
+func SetDefaultPermissions(files []osm.File) {
 	for i := range files {
 		files[i].Permissions = cmp.Or(files[i].Permissions, osm.DefaultFilePermissions)
 	}

@@ -8,6 +8,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -116,11 +117,7 @@ func withSchemaDefaults(spec osm.OperatingSystemConfigSpec) osm.OperatingSystemC
 	c := *spec.DeepCopy()
 	c.ProvisioningUtility = cmp.Or(c.ProvisioningUtility, osm.ProvisioningUtilityCloudInit)
 	for _, stage := range []*osm.OSCConfig{&c.BootstrapConfig, &c.ProvisioningConfig} {
-		for i := range stage.Files {
-			if stage.Files[i].Permissions == 0 {
-				stage.Files[i].Permissions = osm.DefaultFilePermissions
-			}
-		}
+		profile.SetDefaultPermissions(stage.Files)
 	}
 	return c
 }
