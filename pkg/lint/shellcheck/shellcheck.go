@@ -34,11 +34,8 @@ import (
 // Name of the program.
 const Name = "shellcheck"
 
-// Levels of shellcheck, the most severe first. DefaultLevel includes likely mistakes:
+// DefaultLevel is the lowest level that is reported by default. It includes likely mistakes:
 // unquoted variables have the level info.
-var Levels = []string{"error", "warning", "info", "style"}
-
-// DefaultLevel is the lowest level that is reported by default.
 const DefaultLevel = "info"
 
 // timeout limits the check of one script. The largest built-in script takes a second.
