@@ -35,7 +35,7 @@ write all flags with one dash or two.`,
 				return flagError(cmd, err)
 			}
 			f.Version, f.Commit = buildVersion()
-			f.setLogger(os.Stderr)
+			f.setLogger()
 			switch {
 			case f.dryRun:
 				return runDryRun(cmd.Context(), f, cli.NewEscapingWriter(cmd.OutOrStdout(), f.output))
@@ -66,8 +66,8 @@ func runDryRun(ctx context.Context, f *controllerFlags, stdout io.Writer) error 
 }
 
 // setLogger sets the logger of all packages, and logs which accepted flags have no effect.
-func (f *controllerFlags) setLogger(stderr io.Writer) {
-	log := f.newLogger(stderr)
+func (f *controllerFlags) setLogger() {
+	log := f.newLogger(os.Stderr)
 	ctrl.SetLogger(log)
 	if names := f.ignoredFlags(); len(names) > 0 {
 		log.Info("ignoring flags without effect: use -log-debug and -log-format", "flags", names)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -272,7 +271,7 @@ func (f *scaffoldFlags) writeRepository(c content, stderr io.Writer) error {
 		if source.FindWorktree(full) != "" {
 			return fmt.Errorf("--git: %s is a Git repository already, or in one: leave --git out and commit there", f.to)
 		}
-		if author, err = scaffold.Author(os.Getenv, time.Now()); err != nil {
+		if author, err = scaffold.Author(time.Now()); err != nil {
 			return err
 		}
 	}
