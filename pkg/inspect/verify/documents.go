@@ -314,7 +314,7 @@ func (b *bootRenderer) compareOSMDocument(document []byte, stage string) (*Diffe
 // checkEdgeScript compares the script with which a machine of provider edge fetches its first
 // document.
 func (v *Verifier) checkEdgeScript(ctx context.Context, s *target, b *bootRenderer) (Check, error) {
-	name := "edge-provider-script-" + s.pool.Name + "-" + s.pool.Namespace // operating-system-manager's name of it
+	name := lineage.NamesOf(s.pool).EdgeScript
 	check := Check{Thing: ThingSecret, Name: api.NamespaceCloudInitSettings + "/" + name}
 	secret, err := v.readNodeSecret(ctx, name)
 	if err != nil {
