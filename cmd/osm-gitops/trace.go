@@ -212,7 +212,6 @@ func parseSubject(text string) (subject, error) {
 	return s, nil
 }
 
-// traceSubject traces the subject.
 func (s subject) traceSubject(ctx context.Context, c trace.Clusters, page trace.Page) (*trace.Result, error) {
 	switch s.kind {
 	case "node":
@@ -619,7 +618,6 @@ func diffLines(b *strings.Builder, d *trace.Diff) {
 	}
 }
 
-// joinNonEmpty joins the texts that are not empty.
 func joinNonEmpty(by string, texts ...string) string {
 	var out []string
 	for _, t := range texts {

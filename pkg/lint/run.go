@@ -208,7 +208,6 @@ func (r *profileRun) addText(t Text, row int) {
 	}
 }
 
-// renderFindings returns the findings of rendering.
 func (r *profileRun) renderFindings() []Finding {
 	var findings []Finding
 	for _, key := range slices.Sorted(maps.Keys(r.hits)) {

@@ -194,7 +194,6 @@ func (v *Verifier) checkDocument(ctx context.Context, s *target, b *bootRenderer
 	return check.withDifference(nil), nil
 }
 
-// documentOfStage returns the document of a stage.
 func documentOfStage(out *render.Output, stage string) []byte {
 	if stage == "bootstrap" {
 		return out.Bootstrap

@@ -50,7 +50,6 @@ const (
 	EquivalenceOther     = "another"
 )
 
-// compareDocuments compares the documents of a pool.
 func compareDocuments(from *virtual.Store, pool types.NamespacedName) []Document {
 	names := lineage.NamesOf(pool)
 	out := []Document{{Stage: "bootstrap", Secret: names.Bootstrap}, {Stage: "provisioning", Secret: names.Provisioning}}

@@ -46,7 +46,6 @@ type Options struct {
 	Metrics *metrics.Metrics
 }
 
-// certificateNames returns the names in the certificate.
 func (o Options) certificateNames() []string {
 	service := o.Service.Name + "." + o.Service.Namespace + ".svc"
 	return append([]string{service, service + ".cluster.local"}, o.Hosts...)
