@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"io"
 	"os"
 	"strings"
@@ -15,7 +15,6 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
 	"github.com/osm-gitops/osm-gitops/pkg/manager"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/dryrun"
 )
 
 func newControllerCommand() *cobra.Command { return controllerCommand(newControllerFlags()) }
@@ -36,7 +35,7 @@ write all flags with one dash or two.`,
 				return flagError(cmd, err)
 			}
 			f.Version, f.Commit = buildVersion()
-			f.setLogger(os.Stderr)
+			f.setLogger()
 			switch {
 			case f.dryRun:
 				return runDryRun(cmd.Context(), f, cli.NewEscapingWriter(cmd.OutOrStdout(), f.output))
@@ -61,14 +60,14 @@ func runDryRun(ctx context.Context, f *controllerFlags, stdout io.Writer) error 
 		return err
 	}
 	if report.HasFailures() {
-		return fmt.Errorf("%w: see above", dryrun.ErrRejected)
+		return errors.New("something is rejected, or could not be checked: see above")
 	}
 	return nil
 }
 
 // setLogger sets the logger of all packages, and logs which accepted flags have no effect.
-func (f *controllerFlags) setLogger(stderr io.Writer) {
-	log := f.newLogger(stderr)
+func (f *controllerFlags) setLogger() {
+	log := f.newLogger(os.Stderr)
 	ctrl.SetLogger(log)
 	if names := f.ignoredFlags(); len(names) > 0 {
 		log.Info("ignoring flags without effect: use -log-debug and -log-format", "flags", names)

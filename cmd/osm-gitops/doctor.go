@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -123,14 +124,10 @@ func (f *doctorFlags) newDoctor() (d *doctor.Doctor, done func(), err error) {
 		return nil, nil, err
 	}
 	d = &doctor.Doctor{
-		Management: management, Worker: management, Namespace: f.namespace, User: f.user, WorkerUser: f.workerUser,
-		LeaseName: manager.LeaseName, WorkerLeaseName: manager.WorkerLeaseName, Clock: time.Now,
-	}
-	if d.User == "" {
-		d.User = "system:serviceaccount:" + f.namespace + ":osm-gitops"
-	}
-	if d.WorkerUser == "" {
-		d.WorkerUser = "system:serviceaccount:kube-system:osm-gitops"
+		Management: management, Worker: management, Namespace: f.namespace,
+		User:       cmp.Or(f.user, "system:serviceaccount:"+f.namespace+":osm-gitops"),
+		WorkerUser: cmp.Or(f.workerUser, "system:serviceaccount:kube-system:osm-gitops"),
+		LeaseName:  manager.LeaseName, WorkerLeaseName: manager.WorkerLeaseName, Clock: time.Now,
 	}
 	if workerConfig != managementConfig {
 		if d.Worker, err = newDoctorCluster("worker", workerConfig); err != nil {

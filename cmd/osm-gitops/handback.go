@@ -84,7 +84,7 @@ func runHandback(ctx context.Context, f *handbackFlags, stdout, stderr io.Writer
 		}
 	}
 	if len(plan.Obstacles) > 0 && !f.force {
-		return fmt.Errorf("%w: see above; to continue, set --force", handback.ErrBlocked)
+		return errors.New("the cluster is not handed back: see above; to continue, set --force")
 	}
 	if f.dryRun {
 		return nil

@@ -254,7 +254,6 @@ func printNothingToImport(w io.Writer, r importer.Report, form string) error {
 	return err
 }
 
-// printImport prints the report.
 func printImport(w io.Writer, r importer.Report, form string) error {
 	if form != "text" {
 		return cli.PrintData(w, form, r)

@@ -1,11 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -96,10 +96,7 @@ func (f *initFlags) resolveFirstProfile(ctx context.Context) (scaffold.StarterPr
 	if err != nil {
 		return scaffold.StarterProfile{}, err
 	}
-	name := f.profile
-	if name == "" {
-		name = base.Name + "-own"
-	}
+	name := cmp.Or(f.profile, base.Name+"-own")
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 || len(name) > validation.LabelValueMaxLength {
 		return scaffold.StarterProfile{}, cli.Misusef("--profile osp-ubuntu-web", "--profile: %q is not an object name of at most %d characters", name, validation.LabelValueMaxLength)
 	}
@@ -274,7 +271,7 @@ func (f *scaffoldFlags) writeRepository(c content, stderr io.Writer) error {
 		if source.FindWorktree(full) != "" {
 			return fmt.Errorf("--git: %s is a Git repository already, or in one: leave --git out and commit there", f.to)
 		}
-		if author, err = scaffold.Author(os.Getenv, time.Now()); err != nil {
+		if author, err = scaffold.Author(time.Now()); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -272,9 +273,7 @@ func (r *ruleRun) readConfig(path, first string) error {
 }
 
 func (r *ruleRun) findShellcheck(mode string, noCache bool) error {
-	if mode == "" {
-		mode = r.config.Lint.Shellcheck
-	}
+	mode = cmp.Or(mode, r.config.Lint.Shellcheck)
 	if mode == "off" {
 		return nil
 	}

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,17 +63,13 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	var misuse *cli.MisuseError
 	if !errors.As(err, &misuse) {
 		cli.Report(stderr, err)
-		var other *statusError
-		if errors.As(err, &other) {
+		if other, ok := errors.AsType[*statusError](err); ok {
 			return other.status
 		}
 		return exitFailure
 	}
 	cli.Report(stderr, misuse.Err)
-	hint := misuse.Hint
-	if hint == "" {
-		hint = "see osm-gitops --help"
-	}
+	hint := cmp.Or(misuse.Hint, "see osm-gitops --help")
 	fmt.Fprintf(stderr, "osm-gitops: hint: %s\n", replaceProgramName(name, hint))
 	return exitMisuse
 }
@@ -165,8 +162,7 @@ func canShowProgress(cmd *cobra.Command, stdinIsTerminal bool) bool {
 }
 
 func flagError(cmd *cobra.Command, err error) error {
-	var misuse *cli.MisuseError
-	if errors.As(err, &misuse) {
+	if misuse, ok := errors.AsType[*cli.MisuseError](err); ok {
 		return misuse
 	}
 	return cli.Misusef("see "+cmd.CommandPath()+" --help", "%w", err)

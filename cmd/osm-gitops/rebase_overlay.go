@@ -191,8 +191,7 @@ func (r *rebasing) printRebase(ctx context.Context, onto api.ProfileOverlayBase,
 // conflicts.
 func (r *rebasing) printRebasedProfileDiff(ctx context.Context, onto api.ProfileOverlayBase, now profile.Document, stdout, stderr io.Writer) error {
 	was, err := r.bases.ResolveBase(ctx, r.in, r.overlay)
-	var missing *overlay.MissingBaseError
-	if errors.As(err, &missing) {
+	if _, ok := errors.AsType[*overlay.MissingBaseError](err); ok {
 		// It was built into an earlier release, so the changes since then are unknown.
 		cli.Warn(stderr, fmt.Errorf("%w; the changes of the base between %s and %s are not shown, only whether the overlay applies", err, r.overlay.Spec.From.Version, onto.Version))
 		_, err := overlay.Apply(r.overlay, now)

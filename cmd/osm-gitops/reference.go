@@ -128,7 +128,7 @@ them with one dash or two.`,
 			if f.Webhook.CertDir == "" {
 				return cli.Misusef("see "+cmd.CommandPath()+" --help", "--cert-dir: is empty: name the folder with tls.crt and tls.key")
 			}
-			f.setLogger(os.Stderr)
+			f.setLogger()
 			return manager.ServeAdmission(cmd.Context(), &f.Options)
 		},
 	}

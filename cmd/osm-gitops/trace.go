@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -211,7 +212,6 @@ func parseSubject(text string) (subject, error) {
 	return s, nil
 }
 
-// traceSubject traces the subject.
 func (s subject) traceSubject(ctx context.Context, c trace.Clusters, page trace.Page) (*trace.Result, error) {
 	switch s.kind {
 	case "node":
@@ -353,8 +353,7 @@ func checkRecordReproduces(ctx context.Context, from trace.Clusters, pool types.
 		return nil
 	}
 	in, err := from.ReadGenerationInput(ctx, pool, rec.Digests.Input)
-	var missing *trace.NotFoundError
-	if errors.As(err, &missing) {
+	if _, ok := errors.AsType[*trace.NotFoundError](err); ok {
 		return nil
 	}
 	if err != nil {
@@ -551,10 +550,7 @@ func versionLines(b *strings.Builder, versions []trace.ProfileVersion) {
 		fmt.Fprintln(b, "versions")
 	}
 	for _, v := range versions {
-		object := v.Object
-		if object == "" {
-			object = "no object is left"
-		}
+		object := cmp.Or(v.Object, "no object is left")
 		current := ""
 		if v.Current {
 			current = "current"
@@ -622,7 +618,6 @@ func diffLines(b *strings.Builder, d *trace.Diff) {
 	}
 }
 
-// joinNonEmpty joins the texts that are not empty.
 func joinNonEmpty(by string, texts ...string) string {
 	var out []string
 	for _, t := range texts {

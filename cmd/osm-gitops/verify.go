@@ -281,8 +281,7 @@ func (f *auditLogFlags) verifyAuditLog(args []string, stdout, stderr io.Writer) 
 		return err
 	}
 	sum, err := auditlog.Verify(append(f.files, args...), f.hash, nil)
-	var broken *auditlog.BrokenError
-	if errors.As(err, &broken) {
+	if _, ok := errors.AsType[*auditlog.BrokenError](err); ok {
 		return fmt.Errorf("the audit log is broken at %w", err)
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -36,20 +37,12 @@ func versionText() string {
 func buildVersion() (v, c string) {
 	v, c = version, commit
 	if info, ok := debug.ReadBuildInfo(); ok {
-		if v == "" {
-			v = info.Main.Version
-		}
+		v = cmp.Or(v, info.Main.Version)
 		for _, s := range info.Settings {
 			if c == "" && s.Key == "vcs.revision" {
 				c = s.Value
 			}
 		}
 	}
-	if v == "" {
-		v = "unknown"
-	}
-	if c == "" {
-		c = "unknown"
-	}
-	return v, c
+	return cmp.Or(v, "unknown"), cmp.Or(c, "unknown")
 }

@@ -37,9 +37,6 @@ type Head struct {
 	Hash     string
 }
 
-// ErrNewer says that another release wrote a line.
-var ErrNewer = errors.New("another release wrote it")
-
 // EncodeNext formats the next line, without its line feed.
 func (h Head) EncodeNext(f Event, at time.Time) (line []byte, next Head, err error) {
 	e := Entry{Recipe: Recipe, Sequence: h.Sequence + 1, Time: at.UTC().Truncate(time.Millisecond), Before: h.Hash, ID: f.ID(), Event: f}
@@ -101,7 +98,7 @@ func parse(line []byte) (Entry, error) {
 	// The recipe comes before the strict decoding, so that a line of a newer release is
 	// recognized.
 	if made.Recipe != Recipe {
-		return e, fmt.Errorf("its recipe is %q, this release has %q: %w", made.Recipe, Recipe, ErrNewer)
+		return e, fmt.Errorf("its recipe is %q, this release has %q: another release wrote it", made.Recipe, Recipe)
 	}
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()

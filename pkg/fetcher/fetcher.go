@@ -19,11 +19,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// Repositories fetches snapshots of remote repositories. *source.Mirrors implements it.
-type Repositories interface {
-	Fetch(ctx context.Context, r source.Remote) (*source.Snapshot, error)
-}
-
 // Fetcher fetches what ProfileSources name. Set its fields once, before Setup. Remote needs
 // only Live.
 type Fetcher struct {
@@ -33,7 +28,7 @@ type Fetcher struct {
 	// and objects of Flux.
 	Live client.Reader
 	// Git fetches remote repositories.
-	Git Repositories
+	Git *source.Mirrors
 	// DirectoryRoot is the folder that must contain spec.directory; empty allows none.
 	DirectoryRoot string
 	// Flux reads artifacts that Flux fetched; nil rejects sourceRef.

@@ -29,11 +29,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// ArtifactReader returns a snapshot of what Flux fetched. *source.Artifacts implements it.
-type ArtifactReader interface {
-	Read(ctx context.Context, a source.Artifact) (*source.Snapshot, error)
-}
-
 // Flux finds and reads artifacts of Flux. Flux need not be installed: its kinds are watched
 // once a ProfileSource that names one is reconciled and the kind exists. Set its fields
 // once, before Setup.
@@ -42,7 +37,7 @@ type Flux struct {
 	// manager's, which would not start without their definitions.
 	Cache cache.Cache
 	// Artifacts reads archives.
-	Artifacts ArtifactReader
+	Artifacts *source.Artifacts
 	// AllowExternal allows ExternalArtifacts, which are created by other controllers.
 	AllowExternal bool
 

@@ -1,6 +1,7 @@
 package fetcher
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -15,10 +16,7 @@ import (
 // NewRemote returns the inputs for fetching a source in Git, with its current credentials.
 func (f *Fetcher) NewRemote(ctx context.Context, ps *api.ProfileSource) (source.Remote, error) {
 	git := ps.Spec.Git
-	remote := source.Remote{URL: git.URL, Branch: "main", Path: ps.Spec.Path, Ignore: ignorePatterns(ps), Timeout: git.Timeout.Duration, Key: ps.Namespace}
-	if remote.Timeout == 0 {
-		remote.Timeout = time.Minute
-	}
+	remote := source.Remote{URL: git.URL, Branch: "main", Path: ps.Spec.Path, Ignore: ignorePatterns(ps), Timeout: cmp.Or(git.Timeout.Duration, time.Minute), Key: ps.Namespace}
 	if ref := git.Ref; ref != nil && *ref != (api.GitReference{}) {
 		if _, err := source.ParseCommit(ref.Commit); ref.Commit != "" && err != nil {
 			return remote, &SpecError{Reason: meta.InvalidPathReason, Err: fmt.Errorf("spec.git.ref.commit: %w", err)}

@@ -5,9 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/githost"
@@ -91,10 +92,8 @@ func profileChanges(was, is *catalog.Catalog) []ProfileChange {
 	for _, v := range is.Current {
 		after[v.Name] = v
 	}
-	names := maps.Clone(before)
-	maps.Copy(names, after)
 	out := []ProfileChange{}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
+	for _, name := range sets.List(sets.KeySet(before).Union(sets.KeySet(after))) {
 		from, had := before[name]
 		to, has := after[name]
 		p := ProfileChange{Name: name, Change: ProfileUpdated, From: from.Version, To: to.Version, Path: redact.PrintableLine(cmp.Or(to.CurrentPath, from.CurrentPath))}
@@ -126,7 +125,7 @@ func rejectedFiles(cat *catalog.Catalog) []RejectedFile {
 	for _, r := range cat.Rejected {
 		out = append(out, RejectedFile{
 			Path: redact.PrintableLine(r.Path), Line: r.Line, Field: redact.PrintableLine(r.Field), Profile: redact.PrintableLine(r.Profile), Version: redact.PrintableLine(r.Version),
-			Message: redactMessage(r.Err.Error()),
+			Message: redact.CleanMessage(r.Err.Error()),
 		})
 	}
 	return out
@@ -184,11 +183,6 @@ func describeProfilesInOtherSources(was, is *catalog.Catalog, fleet *ClusterSnap
 	return out
 }
 
-// maxMessage bounds an error message, in bytes. It can quote untrusted text.
-const maxMessage = 2 << 10
-
-func redactMessage(text string) string { return redact.PrintableText(redact.Mask(text), maxMessage) }
-
 // result is the effect on a pool: either rejection, unchanged, or files with affected.
 type result struct {
 	pool      string
@@ -213,9 +207,9 @@ func (c Comparison) resolvePool(p Pool, before, after *revision) (r result, was,
 	frozen, unclear := selection.Suspended(p.Annotations)
 	switch {
 	case p.Problem != "":
-		r.rejection, r.before = redactMessage(p.Problem), true
+		r.rejection, r.before = redact.CleanMessage(p.Problem), true
 	case err != nil || unclear != nil:
-		r.rejection, r.before = redactMessage(errors.Join(err, unclear).Error()), true
+		r.rejection, r.before = redact.CleanMessage(errors.Join(err, unclear).Error()), true
 	case want.Namespace != c.Snapshot.Namespace:
 		r.unchanged = fmt.Sprintf("uses a profile of namespace %s", redact.PrintableLine(want.Namespace))
 	case frozen:
@@ -252,7 +246,7 @@ func (r *result) decideWithoutRendering(want selection.Request, now *ProfileVers
 	has := was.from != nil && (now == nil || want.IsSatisfiedBy(now.Profile, now.Version))
 	switch {
 	case is.rejection != "":
-		r.rejection, r.before = redactMessage(is.rejection), was.rejection == is.rejection
+		r.rejection, r.before = redact.CleanMessage(is.rejection), was.rejection == is.rejection
 	case is.removed && has && was.removed:
 		r.unchanged = fmt.Sprintf("profile %s was removed before: pools that have it retain it", name)
 	case is.removed && has:
@@ -302,7 +296,7 @@ func (c Comparison) compareRenderings(ctx context.Context, p Pool, was, is choic
 		if _, named := c.renderInput(in); named != nil {
 			err = named
 		}
-		r.rejection, r.before = redactMessage(errorWithoutPoolName(err)), oldErr != nil
+		r.rejection, r.before = redact.CleanMessage(errorWithoutPoolName(err)), oldErr != nil
 		return nil
 	}
 	r.affected.UserData = got.size

@@ -99,7 +99,7 @@ func NewPool(md *cluster.MachineDeployment, settings string, decode func(*cluste
 	decoded, err := decode(md)
 	if err != nil {
 		p.Inputs = render.Pool{Name: md.Name, Namespace: md.Namespace}
-		p.Problem = redactMessage(errorWithoutPoolName(err)) // it can quote the pool (security.md 15)
+		p.Problem = redact.CleanMessage(errorWithoutPoolName(err)) // it can quote the pool (security.md 15)
 		return p
 	}
 	p.Inputs = redactPool(decoded)

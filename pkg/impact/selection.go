@@ -152,12 +152,12 @@ func (s Selection) buildRenderInput(ctx context.Context, p Pool, c choice) (rend
 // chooseVersion resolves what a pool gets.
 func (s Selection) chooseVersion(now *revision, p Pool) (c choice, note string, err error) {
 	if p.Problem != "" {
-		return c, "", errors.New(redactMessage(p.Problem))
+		return c, "", errors.New(redact.CleanMessage(p.Problem))
 	}
 	want, err := selection.RequestOf(p.Annotations, nil, s.Clusters.Namespace)
 	frozen, unclear := selection.Suspended(p.Annotations)
 	if err := errors.Join(err, unclear); err != nil {
-		return c, "", errors.New(redactMessage(err.Error()))
+		return c, "", errors.New(redact.CleanMessage(err.Error()))
 	}
 	if want.Namespace != s.Clusters.Namespace {
 		return c, "", fmt.Errorf("it uses a profile of namespace %s, whose ProfileSources are unknown here: to use %[2]s, set --machine-deployments and --namespace %[1]s", redact.PrintableLine(want.Namespace), s.Where)
@@ -203,9 +203,9 @@ func (s Selection) rejectionOf(now *revision, want selection.Request, p Pool, c 
 	case c.source != "":
 		return fmt.Errorf("its profile %s comes from ProfileSource %s, and is not in %s: name the repository of that source", name, redact.PrintableLine(c.source), s.Where)
 	case c.rejection != "" && s.Snapshot != nil && len(s.Snapshot.Line) > 0:
-		return errors.New(redactMessage(c.rejection))
+		return errors.New(redact.CleanMessage(c.rejection))
 	case c.rejection != "":
-		return fmt.Errorf("%s. %s has no history: for earlier versions, use a clone of the repository with the complete history", redactMessage(c.rejection), s.Where)
+		return fmt.Errorf("%s. %s has no history: for earlier versions, use a clone of the repository with the complete history", redact.CleanMessage(c.rejection), s.Where)
 	case c.removed && p.Current != nil && !want.IsSatisfiedBy(p.Current.Profile, p.Current.Version):
 		return errors.New(removed(name))
 	case slices.Contains(s.Clusters.Unmanaged, want.Name) && c.from == nil:

@@ -40,10 +40,7 @@ type folder struct {
 
 // readFolderOfFile reads the folder that an overlay's file was read with.
 func (b *Bases) readFolderOfFile(ctx context.Context, f File) (*folder, error) {
-	name := f.Folder
-	if name == "" {
-		name = path.Dir(f.Path)
-	}
+	name := cmp.Or(f.Folder, path.Dir(f.Path))
 	full, err := filepath.Abs(filepath.FromSlash(name))
 	if err != nil {
 		return nil, err
@@ -189,10 +186,7 @@ func (o overlays) displayPath(doc profile.Document, file string) string {
 		return file
 	}
 	f := o.files[doc.Path]
-	if f.Folder == "" {
-		f.Folder = path.Dir(f.Path)
-	}
-	full, err := filepath.Abs(filepath.FromSlash(f.Folder))
+	full, err := filepath.Abs(filepath.FromSlash(cmp.Or(f.Folder, path.Dir(f.Path))))
 	if err != nil || o.bases.folders[full] == nil {
 		return file
 	}

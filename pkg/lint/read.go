@@ -77,8 +77,7 @@ func readFile(name string) (File, error) {
 
 // withoutPath takes the path out of an error that will name it anyway.
 func withoutPath(err error) error {
-	var pathError *fs.PathError
-	if errors.As(err, &pathError) {
+	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathError.Err
 	}
 	return err

@@ -63,17 +63,6 @@ type Branch struct {
 	inner bool // it is inside another branch of the list
 }
 
-// Worst returns the gravest severity among the findings, "" of none.
-func (r *Report) Worst() Severity {
-	var worst Severity
-	for _, f := range r.Findings {
-		if worst == "" || f.Severity.AtLeast(worst) {
-			worst = f.Severity
-		}
-	}
-	return worst
-}
-
 // AtLeast reports whether a severity is as grave as another one.
 func (s Severity) AtLeast(other Severity) bool { return s.rank() <= other.rank() }
 

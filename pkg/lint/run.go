@@ -120,8 +120,7 @@ func (r *profileRun) renderRow(inspector *render.Inspector, n int) {
 	for _, p := range render.Problems(err) {
 		f := findingFromRenderError(r.doc, p)
 		size := 0
-		var tooLarge *render.UserDataError
-		if errors.As(p.Err, &tooLarge) {
+		if tooLarge, ok := errors.AsType[*render.UserDataError](p.Err); ok {
 			size = tooLarge.Size
 		}
 		r.recordFinding(f, size, n)
@@ -209,7 +208,6 @@ func (r *profileRun) addText(t Text, row int) {
 	}
 }
 
-// renderFindings returns the findings of rendering.
 func (r *profileRun) renderFindings() []Finding {
 	var findings []Finding
 	for _, key := range slices.Sorted(maps.Keys(r.hits)) {

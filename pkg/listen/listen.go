@@ -103,7 +103,7 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-// Bodies reads bodies of requests. Small ones are read immediately; the number of larger
+// LargeBodyLimiter reads bodies of requests. Small ones are read immediately; the number of larger
 // ones that are read concurrently is bounded, and with it the memory.
 type LargeBodyLimiter struct{ large *semaphore.Weighted }
 

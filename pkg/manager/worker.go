@@ -141,7 +141,7 @@ func addWorker(mgr ctrl.Manager, opts *Options, deps dependencies) error {
 	waitFor := func(what string) { deps.worker.waits.Store(&what) }
 	waitFor("waits until this replica leads")
 	// A replica that does not lead also reports whether it could reach the cluster.
-	follow := everywhere(func(ctx context.Context) error {
+	follow := kubeclient.Everywhere(func(ctx context.Context) error {
 		deps.worker.cluster.checkPeriodically(ctx, mgr.Elected(), followEvery)
 		return nil
 	})
@@ -236,12 +236,6 @@ func newConfiguredWorkerManager(ctx context.Context, management ctrl.Manager, op
 	}
 	return mgr, addWorkerControllers(ctx, management, mgr, opts, deps)
 }
-
-// everywhere runs in every replica, whether or not it leads.
-type everywhere func(ctx context.Context) error
-
-func (e everywhere) Start(ctx context.Context) error { return e(ctx) }
-func (e everywhere) NeedLeaderElection() bool        { return false }
 
 // addRollouts adds the controllers that release versions to pools in waves and replace
 // machines to the manager of the worker cluster. It returns what lets them read BootReports.

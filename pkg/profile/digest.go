@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"regexp"
@@ -34,17 +35,15 @@ func Digest(spec osm.OperatingSystemProfileSpec) string {
 // the API server treats as equal: an absent list is an empty one.
 func Canonical(spec osm.OperatingSystemProfileSpec) osm.OperatingSystemProfileSpec {
 	c := *spec.DeepCopy()
-	if c.ProvisioningUtility == "" {
-		c.ProvisioningUtility = osm.ProvisioningUtilityCloudInit
-	}
+	c.ProvisioningUtility = cmp.Or(c.ProvisioningUtility, osm.ProvisioningUtilityCloudInit)
 	if c.SupportedCloudProviders == nil {
 		c.SupportedCloudProviders = []osm.CloudProviderSpec{}
 	}
 	for _, stage := range []*osm.OSPConfig{&c.BootstrapConfig, &c.ProvisioningConfig} {
-		canonicalFiles(stage.Files)
+		SetDefaultPermissions(stage.Files)
 		for i := range stage.SupportedContainerRuntimes {
 			rt := &stage.SupportedContainerRuntimes[i]
-			canonicalFiles(rt.Files)
+			SetDefaultPermissions(rt.Files)
 			if rt.Files == nil {
 				rt.Files = []osm.File{}
 			}
@@ -53,11 +52,10 @@ func Canonical(spec osm.OperatingSystemProfileSpec) osm.OperatingSystemProfileSp
 	return c
 }
 
-func canonicalFiles(files []osm.File) {
+// SetDefaultPermissions sets the permissions that the API server sets for files without any.
+func SetDefaultPermissions(files []osm.File) {
 	for i := range files {
-		if files[i].Permissions == 0 {
-			files[i].Permissions = osm.DefaultFilePermissions
-		}
+		files[i].Permissions = cmp.Or(files[i].Permissions, osm.DefaultFilePermissions)
 	}
 }
 

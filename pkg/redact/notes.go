@@ -20,6 +20,8 @@ const (
 	MaxCondition = 16 << 10
 	// MaxMessage bounds a message on a page. Conditions can be longer.
 	MaxMessage = 4 << 10
+	// maxCleanMessage bounds what CleanMessage returns.
+	maxCleanMessage = 2 << 10
 	// maxClean bounds text from a repository in an annotation.
 	maxClean = 512
 	// maxSubject bounds the subject of a commit.
@@ -40,6 +42,15 @@ func PrintableLine(s string) string {
 
 // CleanSubject is PrintableLine for the subject of a commit, at most 100 bytes.
 func CleanSubject(s string) string { return Shorten(PrintableLine(s), maxSubject) }
+
+// ShortCommit abbreviates a commit, or the one in the revision of an artifact.
+func ShortCommit(commit string) string {
+	const digits = 12
+	if i := strings.LastIndexAny(commit, ":@"); i >= 0 {
+		commit = commit[i+1:]
+	}
+	return commit[:min(digits, len(commit))]
+}
 
 // RemoveControlChars removes control characters from a text for a condition or an event, and
 // preserves line breaks (security.md 28).
@@ -91,3 +102,7 @@ func PrintableText(s string, n int) string {
 		return r
 	}, s), n)
 }
+
+// CleanMessage is PrintableText for an error or another text about an object, without credentials
+// and at most 2 KiB long: it can quote untrusted text.
+func CleanMessage(s string) string { return PrintableText(Mask(s), maxCleanMessage) }

@@ -121,8 +121,7 @@ func (p Profile) moduleFindings(root, stage string, config *osm.OSPConfig) []*in
 	if err := yaml.Unmarshal(b, &values); err != nil {
 		return append(findings, invalid.At(root+".modules", "encodes as no YAML: %w", err))
 	}
-	var mismatch *jsonschema.ValidationError
-	if errors.As(documentSchema().Validate(values), &mismatch) {
+	if mismatch, ok := errors.AsType[*jsonschema.ValidationError](documentSchema().Validate(values)); ok {
 		findings = append(findings, schemaFindings(root+".modules", mismatch)...)
 	}
 	return findings

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -98,12 +99,8 @@ func (r Record) RebuildInput(spec osm.OperatingSystemProfileSpec, digest string,
 // InputDigest returns the correct value of Digests.Input: if a record has another, the record
 // was edited.
 func (r Record) InputDigest() string {
-	name := r.Profile
-	if name == "" {
-		name = r.Object
-	}
 	return digestJSON(digestedInput{
-		ProfileDigest: r.ObjectDigest, Profile: name, Version: r.Version,
+		ProfileDigest: r.ObjectDigest, Profile: cmp.Or(r.Profile, r.Object), Version: r.Version,
 		Repository: r.Repository, Path: r.Path, Commit: r.Commit, Change: r.Change,
 		Pool: r.Pool, SecretName: r.BootstrapKubeconfigSecretName, SettingsDigest: r.SettingsDigest,
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"time"
 
@@ -16,8 +17,8 @@ import (
 
 // Author returns the author of a commit from the environment and the configuration of Git.
 // The error says what to set.
-func Author(env func(string) string, now time.Time) (object.Signature, error) {
-	name, email := env("GIT_AUTHOR_NAME"), env("GIT_AUTHOR_EMAIL")
+func Author(now time.Time) (object.Signature, error) {
+	name, email := os.Getenv("GIT_AUTHOR_NAME"), os.Getenv("GIT_AUTHOR_EMAIL")
 	for _, scope := range []config.Scope{config.GlobalScope, config.SystemScope} {
 		if name != "" && email != "" {
 			break

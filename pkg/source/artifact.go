@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -70,9 +71,7 @@ func (a *Artifacts) read(ctx context.Context, from Artifact) (*Snapshot, error) 
 		return nil, err
 	}
 	// An artifact that was not made from Git has no commit.
-	if from.Commit == "" {
-		from.Commit = from.Revision
-	}
+	from.Commit = cmp.Or(from.Commit, from.Revision)
 	for _, text := range []string{from.Revision, from.Commit} {
 		if text == "" || len(text) > revision.MaxBytes || !utf8.ValidString(text) || strings.ContainsFunc(text, isUnprintable) {
 			return nil, fault.New(fault.ErrInvalid, "its revision is empty, too long or not printable")

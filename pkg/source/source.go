@@ -135,15 +135,15 @@ func (s *Snapshot) findLastChange(ctx context.Context, c history.Commit, path st
 
 // database has the objects that a snapshot reads on demand.
 type database interface {
-	// Reader returns the current objects: a mirror can have been fetched again.
+	// CurrentObjects returns the current objects: a mirror can have been fetched again.
 	CurrentObjects() *objectstore.Objects
-	// Explain turns damage into an error for the caller, and records it.
+	// HandleDamage turns damage into an error for the caller, and records it.
 	HandleDamage(error) error
 }
 
 // Contains reports whether a commit is Head or in its history, including merged branches. It
-// is false for a commit that the repository no longer has. Continues considers only the
-// first-parent history.
+// is false for a commit that the repository no longer has. FirstParentsContain considers
+// only the first-parent history.
 func (s *Snapshot) Contains(ctx context.Context, c history.Commit) (bool, error) {
 	if c == s.Head {
 		return true, nil

@@ -138,7 +138,7 @@ func (w permissionChecks) examineInstallerPermissions(ctx context.Context) {
 		w.report(Problem, checkRights, nil, fmt.Sprintf("you cannot %s %s, which the installation needs, or grants to the controller", strings.Join(verbs[n.resourceDescription()], ", "), n.resourceDescription()),
 			"install as a user with this permission, such as a cluster admin")
 	}
-	w.addRemaining(checkRights, Problem, len(lacks), "permissions are missing")
+	w.addRemaining(checkRights, len(lacks), "permissions are missing")
 	if len(lacks) == 0 {
 		w.report(OK, checkRights, nil, fmt.Sprintf("you have all %d permissions that the installation needs", len(needs)), "")
 	}

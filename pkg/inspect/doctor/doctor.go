@@ -159,10 +159,10 @@ func (w *examination) addUnreadable(check string, c *Cluster, what string, err e
 // maxListed bounds the findings of one kind that are listed individually.
 const maxListed = 20
 
-// addRemaining summarizes findings above the limit.
-func (w *examination) addRemaining(check string, level Level, count int, what string) {
+// addRemaining summarizes problems above the limit.
+func (w *examination) addRemaining(check string, count int, what string) {
 	if count > maxListed {
-		w.report(level, check, nil, fmt.Sprintf("%d more %s", count-maxListed, what), "fix those above first")
+		w.report(Problem, check, nil, fmt.Sprintf("%d more %s", count-maxListed, what), "fix those above first")
 	}
 }
 

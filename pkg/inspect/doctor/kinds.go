@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/osm-gitops/osm-gitops/deploy"
@@ -228,9 +228,7 @@ func firstDifferencePath(want, have any, path string, isIgnored func(key string,
 		if !ok {
 			return path
 		}
-		all := maps.Clone(want)
-		maps.Copy(all, found)
-		for _, k := range slices.Sorted(maps.Keys(all)) {
+		for _, k := range sets.List(sets.KeySet(want).Union(sets.KeySet(found))) {
 			a, inWant := want[k]
 			b, inHave := found[k]
 			if isIgnored(k, inWant) {

@@ -63,7 +63,7 @@ func (w *examination) examinePools(ctx context.Context) {
 		w.report(Problem, checkPools, w.Worker, fmt.Sprintf("MachineDeployment %s/%s %s", md.Namespace, md.Name, found.text),
 			fmt.Sprintf("fix what it names; kubectl -n %s describe machinedeployment %s shows all of its events", md.Namespace, md.Name))
 	}
-	w.addRemaining(checkPools, Problem, stuck, "pools do not have what they request")
+	w.addRemaining(checkPools, stuck, "pools do not have what they request")
 	if len(frozen) > 0 {
 		w.report(Note, checkPools, w.Worker, "the configuration is frozen for "+joinSome(frozen),
 			"remove the annotation "+api.AnnotationSuspend+" to follow the profile again")

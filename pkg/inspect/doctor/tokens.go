@@ -53,7 +53,7 @@ func (w *examination) reportExpiredFetchTokens(s *inventory) {
 		w.report(Problem, checkTokens, w.Worker, fmt.Sprintf("the token with which machines of %s fetch their Secrets expired at %s: new machines get no configuration", pool, ended[pool].UTC().Format(time.RFC3339)),
 			renewRemedy)
 	}
-	w.addRemaining(checkTokens, Problem, len(names), "pools have an expired token")
+	w.addRemaining(checkTokens, len(names), "pools have an expired token")
 }
 
 // examineBootstrapTokens checks the tokens with which kubelets join. kube-controller-manager

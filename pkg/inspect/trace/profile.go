@@ -126,8 +126,7 @@ func (w *resultBuilder) addProfileStep(ctx context.Context, object string) (*osm
 		return nil, nil
 	}
 	osp, digest, err := w.in.ReadProfileAndDigest(ctx, object)
-	var none *NotFoundError
-	if errors.As(err, &none) {
+	if none, ok := errors.AsType[*NotFoundError](err); ok {
 		state := Missing
 		switch {
 		case none.Hint != "":

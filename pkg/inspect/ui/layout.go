@@ -19,6 +19,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/ui/internal/view"
 	"github.com/osm-gitops/osm-gitops/pkg/phrase"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 //go:embed assets
@@ -123,7 +124,7 @@ func (s *Server) renderPage(w io.Writer, r *http.Request, v pageView) error {
 
 // functions are the template functions. They return text or numbers, never markup.
 var functions = template.FuncMap{
-	"short":       view.ShortCommit,
+	"short":       redact.ShortCommit,
 	"authorName":  view.AuthorName,
 	"poolLink":    view.PoolLink,
 	"commitLink":  view.CommitLink,

@@ -217,7 +217,7 @@ func (s *Server) commitPage(ctx context.Context, f *fleet.Model, id, pool string
 	if err := v.LoadDifferences(ctx, s.Trails); err != nil {
 		return pageView{}, err
 	}
-	return pageView{"Commit " + view.ShortCommit(full), "commit", v}, nil
+	return pageView{"Commit " + redact.ShortCommit(full), "commit", v}, nil
 }
 
 // repositoryHosts returns the kinds of repository hosts from flags and from the webhooks of

@@ -26,7 +26,6 @@ const (
 	maxCached       = 256
 )
 
-// verificationCache caches verifications.
 type verificationCache struct {
 	once    sync.Once
 	cache   *expiring.LRUExpireCache // values are *Verification

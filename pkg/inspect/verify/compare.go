@@ -3,10 +3,10 @@ package verify
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // compareValues finds the first difference between two values by their JSON: absent, null
@@ -40,7 +40,7 @@ func compareTrees(at string, want, have any) *Difference {
 	switch w := want.(type) {
 	case map[string]any:
 		if h, ok := have.(map[string]any); ok {
-			for _, k := range keysOf(w, h) {
+			for _, k := range sets.List(sets.KeySet(w).Union(sets.KeySet(h))) {
 				if d := compareTrees(at+"."+k, w[k], h[k]); d != nil {
 					return d
 				}
@@ -187,10 +187,4 @@ func isNilOrEmptyContainer(v any) bool {
 		return len(v) == 0
 	}
 	return false
-}
-
-func keysOf(a, b map[string]any) []string {
-	all := slices.Concat(slices.Collect(maps.Keys(a)), slices.Collect(maps.Keys(b)))
-	slices.Sort(all)
-	return slices.Compact(all)
 }

@@ -1,12 +1,14 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -113,15 +115,9 @@ func compareDigests(at string, want, have osm.ConfigDigests) *Difference {
 // withSchemaDefaults sets the defaults of the schema, as the API server does.
 func withSchemaDefaults(spec osm.OperatingSystemConfigSpec) osm.OperatingSystemConfigSpec {
 	c := *spec.DeepCopy()
-	if c.ProvisioningUtility == "" {
-		c.ProvisioningUtility = osm.ProvisioningUtilityCloudInit
-	}
+	c.ProvisioningUtility = cmp.Or(c.ProvisioningUtility, osm.ProvisioningUtilityCloudInit)
 	for _, stage := range []*osm.OSCConfig{&c.BootstrapConfig, &c.ProvisioningConfig} {
-		for i := range stage.Files {
-			if stage.Files[i].Permissions == 0 {
-				stage.Files[i].Permissions = osm.DefaultFilePermissions
-			}
-		}
+		profile.SetDefaultPermissions(stage.Files)
 	}
 	return c
 }

@@ -194,7 +194,6 @@ func (v *Verifier) checkDocument(ctx context.Context, s *target, b *bootRenderer
 	return check.withDifference(nil), nil
 }
 
-// documentOfStage returns the document of a stage.
 func documentOfStage(out *render.Output, stage string) []byte {
 	if stage == "bootstrap" {
 		return out.Bootstrap
@@ -314,7 +313,7 @@ func (b *bootRenderer) compareOSMDocument(document []byte, stage string) (*Diffe
 // checkEdgeScript compares the script with which a machine of provider edge fetches its first
 // document.
 func (v *Verifier) checkEdgeScript(ctx context.Context, s *target, b *bootRenderer) (Check, error) {
-	name := "edge-provider-script-" + s.pool.Name + "-" + s.pool.Namespace // operating-system-manager's name of it
+	name := lineage.NamesOf(s.pool).EdgeScript
 	check := Check{Thing: ThingSecret, Name: api.NamespaceCloudInitSettings + "/" + name}
 	secret, err := v.readNodeSecret(ctx, name)
 	if err != nil {

@@ -153,8 +153,7 @@ func (o *origin) findInSnapshot(ctx context.Context, snap *source.Snapshot, what
 		return err
 	}
 	for _, ref := range slices.Concat(cat.Rejected, cat.Skipped) {
-		var missing *overlay.MissingBaseError
-		if ref.Profile == what.Profile && ref.Version == what.Version && errors.As(ref, &missing) {
+		if missing, ok := errors.AsType[*overlay.MissingBaseError](ref); ref.Profile == what.Profile && ref.Version == what.Version && ok {
 			o.baseless = missing
 		}
 	}

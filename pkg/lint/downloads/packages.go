@@ -35,7 +35,6 @@ func positionalArgs(args []string, withValue string) []string {
 	return out
 }
 
-// recordPackage records a package.
 func (k *finder) recordPackage(w *execution.State, manager, name, version string) {
 	if name == "" {
 		return

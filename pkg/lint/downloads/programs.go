@@ -80,9 +80,7 @@ func (k *finder) recordURL(w *execution.State, address, to, why string) {
 }
 
 func (k *finder) recordUnresolvedURL(w *execution.State, url, why string) {
-	if why == "" {
-		why = "a part of this URL is known only on the node"
-	}
+	why = cmp.Or(why, "a part of this URL is known only on the node")
 	k.add(w, Item{Kind: KindUnresolved, Name: shell.DisplayText(url), Reason: why + ": make it constant in the profile, or mirror all its possible values"})
 }
 

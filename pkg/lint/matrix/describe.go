@@ -1,6 +1,9 @@
 package matrix
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // DescribeRow describes a row by its provider, its kubelet and the values that are not the default.
 func DescribeRow(dims []Dimension, row []int) string {
@@ -18,11 +21,7 @@ func Describe(dimension, values string) string {
 	if dimension == Provider {
 		return values
 	}
-	name := labels[dimension]
-	if name == "" {
-		name = dimension
-	}
-	return name + " " + values
+	return cmp.Or(labels[dimension], dimension) + " " + values
 }
 
 var labels = map[string]string{

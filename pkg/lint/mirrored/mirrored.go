@@ -87,8 +87,7 @@ func (c *mirrorCheck) addRenderError(err error) {
 		Rule: lint.RuleNotMirrored, Severity: lint.SeverityError, Path: c.doc.Path, Line: c.doc.Line("spec"), Profile: c.doc.Name, Version: c.doc.Spec.Version,
 		Message: "the downloads of nodes are unknown, because the profile does not render: " + err.Error(), Fix: "fix the rendering error first",
 	}
-	var invalid *render.InvalidError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*render.InvalidError](err); ok {
 		f.Field, f.File, f.Message = invalid.Field, invalid.File, "the downloads of nodes are unknown, because the profile does not render: "+invalid.Err.Error()
 		f.Line = cmp.Or(invalid.Line, f.Line) // a pool's fields have no line
 	}

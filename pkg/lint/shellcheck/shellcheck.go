@@ -8,6 +8,7 @@
 package shellcheck
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,11 +34,8 @@ import (
 // Name of the program.
 const Name = "shellcheck"
 
-// Levels of shellcheck, the most severe first. DefaultLevel includes likely mistakes:
+// DefaultLevel is the lowest level that is reported by default. It includes likely mistakes:
 // unquoted variables have the level info.
-var Levels = []string{"error", "warning", "info", "style"}
-
-// DefaultLevel is the lowest level that is reported by default.
 const DefaultLevel = "info"
 
 // timeout limits the check of one script. The largest built-in script takes a second.
@@ -347,12 +345,8 @@ func (c *Checker) programVersion(ctx context.Context) (string, error) {
 }
 
 func (c *Checker) arguments(dialect string) []string {
-	level := c.Level
-	if level == "" {
-		level = DefaultLevel
-	}
 	// SC1090, SC1091: a file that the script reads is on the node, not here.
-	return []string{"--norc", "--severity=" + level, "--shell=" + dialect, "--exclude=SC1090,SC1091", "--format=json1"}
+	return []string{"--norc", "--severity=" + cmp.Or(c.Level, DefaultLevel), "--shell=" + dialect, "--exclude=SC1090,SC1091", "--format=json1"}
 }
 
 // run runs the program on scripts of a dialect, and returns the comments on each of them.

@@ -80,11 +80,9 @@ func shellScript(ctx context.Context, t lint.Text) []found {
 	s, err := parseScript(string(t.Content), t.Interpreter, !strings.HasPrefix(t.File, "/"))
 	if err != nil {
 		at, message := 0, err.Error()
-		var wrong syntax.ParseError
-		var language syntax.LangError
-		if errors.As(err, &wrong) {
+		if wrong, ok := errors.AsType[syntax.ParseError](err); ok {
 			at, message = int(wrong.Pos.Line()), wrong.Text
-		} else if errors.As(err, &language) {
+		} else if language, ok := errors.AsType[syntax.LangError](err); ok {
 			at, message = int(language.Pos.Line()), language.Error()
 		}
 		return []found{{lint.RuleShellSyntax, at, "the script has a syntax error: " + message, "fix it; \"bash -n FILE\" prints more"}}

@@ -1,6 +1,7 @@
 package handback
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,10 +85,7 @@ func (h *Cluster) planConfigs(ctx context.Context, p *Plan, pools []cluster.Mach
 // profileUnderOSM returns the content that OSM finds under the name of a pool's profile, nil if it is
 // not known.
 func (h *Cluster) profileUnderOSM(ctx context.Context, md *cluster.MachineDeployment, profiles futureProfiles) (*osm.OperatingSystemProfileSpec, error) {
-	key := types.NamespacedName{Namespace: md.Annotations[api.AnnotationOSPNamespace], Name: md.Annotations[api.AnnotationOSP]}
-	if key.Namespace == "" {
-		key.Namespace = h.Namespace
-	}
+	key := types.NamespacedName{Namespace: cmp.Or(md.Annotations[api.AnnotationOSPNamespace], h.Namespace), Name: md.Annotations[api.AnnotationOSP]}
 	if spec, planned := profiles[key.Name]; planned && key.Namespace == h.Namespace {
 		return spec, nil
 	}
@@ -214,7 +212,7 @@ func (h *Cluster) restoreInput(ctx context.Context, md *cluster.MachineDeploymen
 		Cached: h.Management, Live: h.Management, Namespace: h.Namespace, Namespaces: []string{desired.AllNamespaces}, Digests: &desired.SpecDigestCache{},
 	}}
 	in, err := records.RestoreInput(ctx, md, rec, values)
-	if readErr := (*fault.ReadError)(nil); errors.As(err, &readErr) && !apierrors.IsNotFound(err) {
+	if _, ok := errors.AsType[*fault.ReadError](err); ok && !apierrors.IsNotFound(err) {
 		return render.Input{}, err
 	}
 	if err != nil {

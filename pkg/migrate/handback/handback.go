@@ -123,7 +123,7 @@ func (h *Cluster) Plan(ctx context.Context) (*Plan, error) {
 	return p, nil
 }
 
-// checkNamespace returns a *WrongNamespaceError if nothing in the namespace shows that a
+// checkNamespace returns an error if nothing in the namespace shows that a
 // controller served it: no ProfileSource, no configuration, no record of one and no lease.
 func (h *Cluster) checkNamespace(ctx context.Context) error {
 	ours := client.MatchingLabels{api.LabelManagedBy: api.FieldManager}
@@ -150,22 +150,11 @@ func (h *Cluster) checkNamespace(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return &WrongNamespaceError{Namespace: h.Namespace, Others: others}
-}
-
-// WrongNamespaceError says that no controller has served a namespace.
-type WrongNamespaceError struct {
-	Namespace string
-	// Others are the namespaces with ProfileSources.
-	Others []string
-}
-
-func (e *WrongNamespaceError) Error() string {
-	text := fmt.Sprintf("namespace %q has no ProfileSource, OperatingSystemConfig or Lease of osm-gitops: set --namespace to that of the controller", e.Namespace)
-	if len(e.Others) > 0 {
-		text += "; ProfileSources are in " + strings.Join(e.Others, ", ")
+	text := fmt.Sprintf("namespace %q has no ProfileSource, OperatingSystemConfig or Lease of osm-gitops: set --namespace to that of the controller", h.Namespace)
+	if len(others) > 0 {
+		text += "; ProfileSources are in " + strings.Join(others, ", ")
 	}
-	return text
+	return errors.New(text)
 }
 
 // servedPools returns the pools whose configuration is in the namespace, or would be if its replacement
@@ -491,6 +480,3 @@ func (p *Plan) deniedByDeletedPolicy(err error) bool {
 		return strings.Contains(err.Error(), "ValidatingAdmissionPolicy '"+name+"' ")
 	})
 }
-
-// ErrBlocked says that there are obstacles.
-var ErrBlocked = errors.New("the cluster is not handed back")

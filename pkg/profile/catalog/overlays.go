@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -172,8 +173,7 @@ func (l *overlayResolver) applyOverlay(ctx context.Context, p overlayPosition, o
 		return wrong("spec.from", fmt.Errorf("forms a cycle: %s: let one of them start from another profile", round))
 	}
 	base, err := l.findBase(ctx, p.path, o.Spec.From)
-	var missing *overlay.MissingBaseError
-	if errors.As(err, &missing) {
+	if _, ok := errors.AsType[*overlay.MissingBaseError](err); ok {
 		return wrong("spec.from", err)
 	}
 	if err != nil {
@@ -225,9 +225,7 @@ func (l *overlayResolver) storeResult(p overlayPosition, now overlaid) {
 	l.walk.tree[p.path] = &n
 	if !now.good() {
 		first := *now.problems[0]
-		if first.Path == "" {
-			first.Path = p.path
-		}
+		first.Path = cmp.Or(first.Path, p.path)
 		l.walk.broken[keyOf(o)] = &Rejection{Problem: first, Profile: o.Name, Version: o.Spec.Version, Commit: l.stage.commit}
 		return
 	}

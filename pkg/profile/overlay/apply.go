@@ -291,7 +291,6 @@ func (p *patcher) patchTemplates(profileField, overlayField string, have map[str
 	return out
 }
 
-// patchModules patches cloud-init modules.
 func (p *patcher) patchModules(field string, have *osm.CloudInitModule, patches *api.ModulePatches) *osm.CloudInitModule {
 	if patches == nil {
 		return have

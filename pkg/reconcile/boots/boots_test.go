@@ -33,6 +33,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/verify"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
@@ -148,7 +149,7 @@ func (f *fixture) start() {
 		Cache: cache.Options{DefaultTransform: nodecache.TrimTransform(), ByObject: nodecache.WorkerObjects()},
 	})
 	f.do(err)
-	here := observe.Cluster{Client: conflicting{mgr.GetClient(), &f.refuse}, Live: mgr.GetAPIReader()}
+	here := kubeclient.Cluster{Client: conflicting{mgr.GetClient(), &f.refuse}, Live: mgr.GetAPIReader()}
 	log := &auditlog.Writer{Path: f.log, Clock: f.clock, Began: auditlog.Event{Kind: auditlog.ControllerStarted, Key: fmt.Sprint(f.count)}}
 	f.count++
 	r := &Reconciler{

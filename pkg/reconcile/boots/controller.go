@@ -87,7 +87,6 @@ type Reconciler struct {
 // pace limits what the machines of one pool can cause.
 type pace struct{ runs, audit *rate.Limiter }
 
-// paceOf returns the pace of a pool.
 func (r *Reconciler) paceOf(pool string) *pace {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -20,14 +19,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
 // maxFailedCommits is the number of commits of a source that fail at the same time. Further ones fail once
 // the machines of these boot again.
 const maxFailedCommits = 20
-
-// commitID matches what a host takes as a commit.
-var commitID = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
 // bootsContext begins the context of statuses about boots: the other one says what became of a commit's
 // files and pools, which boots do not change.
@@ -44,7 +41,7 @@ type boots struct {
 func storedBoots(ps *api.ProfileSource) boots {
 	out := boots{sent: map[string]job{}, stored: ps.Status.FailedCommits}
 	for _, commit := range out.stored {
-		if commitID.MatchString(commit) { // users may write a status
+		if _, err := source.ParseCommit(commit); err == nil { // users may write a status
 			out.sent[commit] = job{sent: Failure}
 		}
 	}
@@ -108,7 +105,7 @@ func (s *Statuses) failedCommits(ctx context.Context, j *job) (failed map[string
 				commits = append(commits, m.Cause.Commit)
 			}
 			for _, commit := range commits {
-				if commitID.MatchString(commit) && failed[commit] == "" {
+				if _, err := source.ParseCommit(commit); err == nil && failed[commit] == "" {
 					failed[commit] = describeBoot(m.Cause)
 				}
 			}

@@ -180,8 +180,7 @@ func (s *Statuses) postStatus(ctx context.Context, provider string, to endpoint,
 	}}
 	res, err := c.Do(req)
 	if err != nil {
-		var u *url.Error
-		if errors.As(err, &u) {
+		if u, ok := errors.AsType[*url.Error](err); ok {
 			err = u.Err // without the URL
 		}
 		if errors.Is(err, source.ErrAuthentication) || errors.Is(err, source.ErrInvalid) { // of the proxy

@@ -13,6 +13,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/dryrun/virtual"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
 )
 
@@ -49,7 +50,6 @@ const (
 	EquivalenceOther     = "another"
 )
 
-// compareDocuments compares the documents of a pool.
 func compareDocuments(from *virtual.Store, pool types.NamespacedName) []Document {
 	names := lineage.NamesOf(pool)
 	out := []Document{{Stage: "bootstrap", Secret: names.Bootstrap}, {Stage: "provisioning", Secret: names.Provisioning}}
@@ -85,7 +85,7 @@ func (d *Document) classifyChange(before, after []byte) {
 	d.Change, d.Equivalence = DocumentWritten, EquivalenceSame
 	differences, err := equivalence.Compare(old, now)
 	if err != nil {
-		d.Equivalence, d.Differs = EquivalenceOther, []string{maskSecretsAndClean(err.Error())}
+		d.Equivalence, d.Differs = EquivalenceOther, []string{redact.CleanMessage(err.Error())}
 		return
 	}
 	for _, diff := range differences {

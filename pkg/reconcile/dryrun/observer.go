@@ -78,7 +78,7 @@ func (o *Observer) runAndUpdateConditions(ctx context.Context) error {
 		}
 		next := metav1.Condition{Type: api.ObservedCondition, Status: metav1.ConditionUnknown, Reason: api.ReasonNotObserved, ObservedGeneration: ps.Generation}
 		if err != nil {
-			next.Message = "unknown what would be done: " + maskSecretsAndClean(err.Error())
+			next.Message = "unknown what would be done: " + redact.CleanMessage(err.Error())
 		} else {
 			report.setCondition(ps, &next)
 		}

@@ -3,7 +3,6 @@ package dryrun
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -169,7 +168,7 @@ func (r *DryRun) buildReport(ctx context.Context, failed map[string]error) (*Rep
 		if strings.HasSuffix(subject, "/") {
 			return nil, fmt.Errorf("dry run of the rollouts of pools without a ProfileSource: %w", err)
 		}
-		all.subjectFor(reportingSubject(subject)).Problem = maskSecretsAndClean(err.Error())
+		all.subjectFor(reportingSubject(subject)).Problem = redact.CleanMessage(err.Error())
 	}
 	for _, name := range slices.Sorted(maps.Keys(all.subjects)) {
 		if strings.HasPrefix(name, nodeKind+" ") {
@@ -233,7 +232,7 @@ func (r *DryRun) addSources(ctx context.Context, out *Report, all *eventLog) err
 			s.Profiles = append(s.Profiles, e.Name)
 		}
 		if c := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition); c != nil {
-			s.Ready, s.Reason, s.Message = s.Ready || c.Status == metav1.ConditionTrue, c.Reason, maskSecretsAndClean(c.Message)
+			s.Ready, s.Reason, s.Message = s.Ready || c.Status == metav1.ConditionTrue, c.Reason, redact.CleanMessage(c.Message)
 		}
 		out.Sources = append(out.Sources, s)
 	}
@@ -279,7 +278,7 @@ func (r *DryRun) setPoolState(ctx context.Context, p *Pool, key types.Namespaced
 		return fmt.Errorf("reading OperatingSystemConfig of pool %s: %w", key, err)
 	}
 	if osc.Annotations[api.AnnotationPool] == key.String() {
-		p.Rejected = cmp.Or(p.Rejected, maskSecretsAndClean(osc.Annotations[api.AnnotationRefused]))
+		p.Rejected = cmp.Or(p.Rejected, redact.CleanMessage(osc.Annotations[api.AnnotationRefused]))
 	}
 	return nil
 }
@@ -292,12 +291,3 @@ func (r *DryRun) describeWrite(a virtual.Act) Write {
 	}
 	return w
 }
-
-// maxText is the maximum length of a text about an object, in bytes: it can quote foreign
-// input.
-const maxText = 2 << 10
-
-func maskSecretsAndClean(text string) string { return redact.PrintableText(redact.Mask(text), maxText) }
-
-// ErrRejected reports that the controller could not do everything that was requested.
-var ErrRejected = errors.New("something is rejected, or could not be checked")

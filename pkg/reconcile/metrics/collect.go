@@ -55,8 +55,6 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		if !s.read.IsZero() {
 			gauge(sourceLastFetch, float64(s.read.Unix()), key.Namespace, key.Name)
 		}
-	}
-	for key, s := range sources {
 		for _, w := range s.windows {
 			gauge(windowOpen, oneIf(w.Open), key.Namespace, key.Name, w.Applies)
 		}

@@ -130,8 +130,7 @@ func (s *Sender) post(ctx context.Context, e eventv1.Event) (again bool, err err
 	req.Header.Set("Content-Type", "application/json")
 	res, err := s.client.Do(req)
 	if err != nil {
-		var u *url.Error
-		if errors.As(err, &u) {
+		if u, ok := errors.AsType[*url.Error](err); ok {
 			err = u.Err // without the URL
 		}
 		return true, fmt.Errorf("posting to --events-addr: %w", err)

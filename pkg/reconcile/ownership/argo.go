@@ -40,7 +40,7 @@ func originFromArgo(app *unstructured.Unstructured, osp *osm.OperatingSystemProf
 			last = nestedMap(app.Object, "status", "sync")
 		}
 	}
-	source := cmp.Or(argoSourceAt(last, "source"), argoSourceAt(nestedMap(last, "comparedTo"), "source"), argoSourceAt(nestedMap(app.Object, "spec"), "source"))
+	source := cmp.Or(argoSourceOf(last), argoSourceOf(nestedMap(last, "comparedTo")), argoSourceOf(nestedMap(app.Object, "spec")))
 	switch {
 	case len(nestedSlice(last, "revisions"))+len(nestedSlice(last, "sources")) > 0 || source == nil && len(nestedSlice(app.Object, "spec", "sources")) > 0:
 		return Origin{Why: "it has several sources, and does not say which of them has the profile"}, claimed
@@ -53,9 +53,9 @@ func originFromArgo(app *unstructured.Unstructured, osp *osm.OperatingSystemProf
 // argoSource is the source of an Application.
 type argoSource map[string]any
 
-// argoSourceAt returns a comparable source, nil if there is none.
-func argoSourceAt(of map[string]any, field string) *argoSource {
-	if from := argoSource(nestedMap(of, field)); len(from) > 0 {
+// argoSourceOf returns a comparable source, nil if there is none.
+func argoSourceOf(of map[string]any) *argoSource {
+	if from := argoSource(nestedMap(of, "source")); len(from) > 0 {
 		return &from
 	}
 	return nil

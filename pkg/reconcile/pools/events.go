@@ -88,8 +88,7 @@ func (r reporter) report(md *cluster.MachineDeployment, planned plan, done *appl
 	}
 	now := r.clock.Now()
 	renewal := earliestNonZero(earliestNonZero(untilRenewal(planned.expires, now), wait.Jitter(planned.poll, token.Jitter)), durationUntil(planned.nextRun, now))
-	var waiting *fault.Wait
-	if errors.As(err, &waiting) {
+	if waiting, ok := errors.AsType[*fault.Wait](err); ok {
 		r.reportRejection(md, api.EventWaiting, waiting)
 		return ctrl.Result{RequeueAfter: wait.Jitter(waitRetry, token.Jitter)}, nil
 	}
@@ -130,8 +129,7 @@ func (r reporter) report(md *cluster.MachineDeployment, planned plan, done *appl
 // finalizer: neither hides the other, and the finalizer is retried.
 func (r reporter) reportWithoutFinalizer(md *cluster.MachineDeployment, planned plan, err, finalizerErr error) (ctrl.Result, error) {
 	reason, rejected := fault.PermanentReason(err)
-	var waiting *fault.Wait
-	if !rejected && errors.As(err, &waiting) {
+	if _, ok := errors.AsType[*fault.Wait](err); !rejected && ok {
 		reason, rejected = api.EventWaiting, true
 	}
 	if !rejected || finalizerErr == nil || errors.Is(finalizerErr, fault.ErrRaced) {

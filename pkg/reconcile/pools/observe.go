@@ -200,7 +200,7 @@ func (r *Reconciler) cacheMissingObjects(ctx context.Context, seen *observed) er
 	}
 	var lacks []string
 	for _, err := range errs {
-		if missing := (*desired.MissingError)(nil); errors.As(err, &missing) {
+		if missing, ok := errors.AsType[*desired.MissingError](err); ok {
 			lacks = append(lacks, missing.Object)
 		}
 	}

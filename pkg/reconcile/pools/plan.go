@@ -375,8 +375,7 @@ func wrapVersionError(seen *observed, err error) error {
 
 // rejectedVersion is the version that a rejection is about, "" for none.
 func rejectedVersion(rejection error) string {
-	var about *versionError
-	if errors.As(rejection, &about) {
+	if about, ok := errors.AsType[*versionError](rejection); ok {
 		return about.version
 	}
 	return ""

@@ -67,9 +67,8 @@ func (e planner) planUnrenderable(seen *observed, rejection, why error) plan {
 	if rec.Object == "" {
 		planned.serving = recordFromDocuments(seen.objects)
 	}
-	var readError *fault.ReadError
 	// A failed read can succeed in the next run; any other error lasts until a user acts.
-	if errors.As(why, &readError) {
+	if _, ok := errors.AsType[*fault.ReadError](why); ok {
 		planned.readError = why
 	} else {
 		planned.unrenewed = why

@@ -221,9 +221,8 @@ func (w writer) replaceSecret(ctx context.Context, seen *observed, have, next *c
 	}
 	next, back := asNewSecret(next), asNewSecret(&old)
 	err := w.recreateSecret(ctx, have, next)
-	var lost *absentError
 	// A Secret that another client created meanwhile remains.
-	if errors.As(err, &lost) && !apierrors.IsAlreadyExists(err) {
+	if _, ok := errors.AsType[*absentError](err); ok && !apierrors.IsAlreadyExists(err) {
 		ctx, cancel := context.WithTimeout(uncanceled, replaceTime) // the earlier deadline can have passed
 		defer cancel()
 		if again := w.worker.Create(ctx, back, client.FieldOwner(api.FieldManager)); again != nil && !apierrors.IsAlreadyExists(again) {

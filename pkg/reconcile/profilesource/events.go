@@ -79,8 +79,7 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 	if rejected := findCommitError(err); r.Statuses != nil && (err == nil || rejected != nil) {
 		r.Statuses.EnqueueReconciliation(commitstatus.Reconciliation{Source: ps, Revision: out.revision, Changed: inventory.ChangesOf(before, ps).Current, Problems: out.rejected, Rejected: rejected})
 	}
-	var spec *fetcher.SpecError
-	if errors.As(err, &spec) && spec.Reason != api.ReasonAccessDenied {
+	if spec, ok := errors.AsType[*fetcher.SpecError](err); ok && spec.Reason != api.ReasonAccessDenied {
 		return ctrl.Result{}, nil // a change of the spec triggers the next run
 	}
 	// Zero would mean never.
@@ -294,8 +293,7 @@ func (r *Reconciler) emitChanges(before, ps *api.ProfileSource, out outcome, err
 	if len(out.rejected) > 0 && isReadyReasonOrMessageChanged(before, ps) {
 		for _, rejection := range out.rejected[:min(len(out.rejected), maxNamed)] {
 			reason := api.EventProfileRefused
-			var conflict *objects.ConflictError
-			if errors.As(rejection, &conflict) && conflict.TwoAppliers {
+			if conflict, ok := errors.AsType[*objects.ConflictError](rejection); ok && conflict.TwoAppliers {
 				reason = api.EventTwoAppliers
 			}
 			notify.EmitSourceEvent(r.Recorder, ps, corev1.EventTypeWarning, reason, "%v", rejection)

@@ -123,7 +123,6 @@ func countReplacements(all []candidate) *api.Replacements {
 	return out
 }
 
-// patchTemplates patches the templates.
 func (r *Reconciler) patchTemplates(ctx context.Context, seen *observed, all []candidate) error {
 	var errs []error
 	annotateDue(all, maxConcurrent(seen.source, len(all)), func(c candidate) bool {

@@ -108,7 +108,7 @@ func (seen *observed) describeWaiting(all []candidate) string {
 	if len(waiting) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the replacement of machines waits for %s: %s", seen.windows.waitsFor[api.WindowReplace], waves.JoinNames(waiting, "pool"))
+	return fmt.Sprintf("the replacement of machines waits for %s: %s", seen.windows.waitsFor[api.WindowReplace], waves.JoinPools(waiting))
 }
 
 func ignoresWindows(md *cluster.MachineDeployment) bool {

@@ -46,7 +46,6 @@ const (
 	stopTime = 10 * time.Second
 )
 
-// newServer returns the server of the webhooks.
 func newServer(o Options, h Handlers, get getCertificate) (webhook.Server, error) {
 	host, port, err := SplitAddress(o.Address)
 	if err != nil {

@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"context"
 	"crypto/tls"
 	"fmt"
 	"path/filepath"
@@ -18,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	crcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
@@ -48,7 +46,6 @@ type Options struct {
 	Metrics *metrics.Metrics
 }
 
-// certificateNames returns the names in the certificate.
 func (o Options) certificateNames() []string {
 	service := o.Service.Name + "." + o.Service.Namespace + ".svc"
 	return append([]string{service, service + ".cluster.local"}, o.Hosts...)
@@ -91,7 +88,7 @@ func (o Options) addCertificates(mgr ctrl.Manager) (getCertificate, *Certificate
 		if err != nil {
 			return nil, nil, fmt.Errorf("reading the webhooks' certificate: %w", err)
 		}
-		return files.GetCertificate, nil, mgr.Add(everywhere(files.Start))
+		return files.GetCertificate, nil, mgr.Add(kubeclient.Everywhere(files.Start))
 	}
 	key := types.NamespacedName{Namespace: o.Namespace, Name: api.WebhookSecretName}
 	secret, err := addCache(mgr, mgr, map[client.Object]cache.ByObject{
@@ -119,14 +116,6 @@ func (c *Certificates) PublishBundles(mgr ctrl.Manager, in crcluster.Cluster) er
 	}
 	return mgr.Add(&Bundles{Client: in.GetClient(), Live: in.GetAPIReader(), Cache: configurations, Name: api.WebhookConfigurationName, Certificates: c})
 }
-
-// everywhere is a runnable for every replica.
-type everywhere func(context.Context) error
-
-func (everywhere) NeedLeaderElection() bool          { return false }
-func (e everywhere) Start(ctx context.Context) error { return e(ctx) }
-
-var _ manager.LeaderElectionRunnable = everywhere(nil)
 
 func named(name string) fields.Selector {
 	return fields.OneTermEqualSelector(metav1.ObjectNameField, name)

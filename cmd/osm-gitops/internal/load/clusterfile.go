@@ -52,8 +52,7 @@ func ReadClusterFile(path string, stdin io.Reader) (ClusterFile, error) {
 		}
 	}
 	if err := yaml.UnmarshalStrict(b, &file); err != nil {
-		var mismatch *json.UnmarshalTypeError
-		if errors.As(err, &mismatch) {
+		if mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			// encoding/json puts the names of Go types into the path, which the file does not have.
 			field := strings.NewReplacer("cluster.Cluster.", "cluster.", "cluster.ClusterValues.", "cluster.").Replace(mismatch.Field)
 			if lines[field] > 0 {

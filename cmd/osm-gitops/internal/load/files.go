@@ -19,7 +19,7 @@ import (
 // maxInputBytes bounds each file a command reads.
 const maxInputBytes = 2 << 20 // 2 MiB
 
-// profileOf makes a profile of a file outside a known repository.
+// profileWithoutCommit makes a profile of a file outside a known repository.
 func profileWithoutCommit(doc profile.Document) render.Profile {
 	return render.Profile{
 		Spec: doc.Spec, Object: doc.Name, Digest: doc.Digest,

@@ -3,6 +3,7 @@ package load
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -255,9 +256,7 @@ func redactYAMLError(err error) error {
 }
 
 func (m *manifests) addPool(md *cluster.MachineDeployment, place string) error {
-	if md.Namespace == "" {
-		md.Namespace = "default"
-	}
+	md.Namespace = cmp.Or(md.Namespace, "default")
 	name := md.Namespace + "/" + md.Name
 	if other, ok := m.seen[name]; ok {
 		return fmt.Errorf("MachineDeployment %s is also in %s: name a folder with the pools of a single cluster", name, other)

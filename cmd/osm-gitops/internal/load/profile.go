@@ -104,8 +104,7 @@ func (o Origin) selectVersionOrBuiltin(ctx context.Context, snap *source.Snapsho
 		return o.selectVersion(ctx, snap, c) // report the error of the snapshot
 	}
 	p, err := o.selectVersion(ctx, snap, c)
-	var none *unknownProfileError
-	if errors.As(err, &none) {
+	if _, ok := errors.AsType[*unknownProfileError](err); ok {
 		return b, nil
 	}
 	return p, err

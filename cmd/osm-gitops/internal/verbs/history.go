@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -42,9 +43,7 @@ commit and author, and the time. A deleted pool has one while its records remain
 			if err != nil {
 				return err
 			}
-			if of.Namespace == "" {
-				of.Namespace = s.DefaultPoolNamespace
-			}
+			of.Namespace = cmp.Or(of.Namespace, s.DefaultPoolNamespace)
 			pool := api.PoolLabel(of.Namespace, of.Name)
 			if f.ShowKubectl {
 				config := lineage.NamesOf(client.ObjectKey{Namespace: of.Namespace, Name: of.Name}).Config

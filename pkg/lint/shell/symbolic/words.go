@@ -154,7 +154,6 @@ func (k *Walker) runSubshell(w *execution.State, stmts []*syntax.Stmt) []*execut
 	return out
 }
 
-// sourceText returns the source text of words.
 func sourceText(words []*syntax.Word) string {
 	var b bytes.Buffer
 	for i, w := range words {

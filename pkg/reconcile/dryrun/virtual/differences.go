@@ -2,8 +2,9 @@ package virtual
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // changedFieldNames names the differences between two states of an object.
@@ -12,7 +13,7 @@ func changedFieldNames(part string, before, after []byte) (what []string) {
 		return nil
 	}
 	was, is := flattenComparableFields(before), flattenComparableFields(after)
-	for _, name := range unionKeys(was, is) {
+	for _, name := range sets.List(sets.KeySet(was).Union(sets.KeySet(is))) {
 		if !slices.Equal(was[name], is[name]) {
 			what = append(what, name)
 		}
@@ -42,12 +43,6 @@ func flattenComparableFields(doc []byte) map[string]json.RawMessage {
 	each(jsonField(metadata, "labels"), "label ")
 	each(jsonField(metadata, "annotations"), "annotation ")
 	return out
-}
-
-func unionKeys[V any](a, b map[string]V) []string {
-	all := maps.Clone(a)
-	maps.Copy(all, b)
-	return slices.Sorted(maps.Keys(all))
 }
 
 // jsonField returns a field of an object in JSON, nil if it is absent.

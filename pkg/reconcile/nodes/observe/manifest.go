@@ -264,7 +264,7 @@ func (r *Reader) OtherVersions(ctx context.Context, pool types.NamespacedName, c
 	return out, nil
 }
 
-// offeredProfiles lists the newest versions of a profile of the controller's namespace.
+// availableProfiles lists the newest versions of a profile of the controller's namespace.
 func (r *Reader) availableProfiles(ctx context.Context, name string) ([]render.Profile, error) {
 	var list osm.OperatingSystemProfileList // belongs to the cache: do not modify it
 	if err := r.Management.List(ctx, &list, client.InNamespace(r.Namespace), client.MatchingLabels{api.LabelProfile: name}, client.UnsafeDisableDeepCopy); err != nil {

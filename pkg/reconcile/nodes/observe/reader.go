@@ -21,9 +21,6 @@ import (
 // allNamespaces in ProfileNamespaces means every namespace.
 const allNamespaces = "*"
 
-// Cluster has the clients of one cluster.
-type Cluster = kubeclient.Cluster
-
 // Reader reads objects of both clusters. Its fields are set once, before the first read.
 type Reader struct {
 	// Management has the configurations, their records, and profiles.

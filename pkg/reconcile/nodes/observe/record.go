@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,9 +16,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
-
-// shortCommit is the length of a commit id for display.
-const shortCommit = 12
 
 // ConfigurationOf returns the origin of a generation: from its record, and for fields
 // that records lack from the profile's object.
@@ -35,7 +31,7 @@ func (r *Reader) ConfigurationOf(ctx context.Context, pool types.NamespacedName,
 	}
 	made := api.ProvenanceConfiguration{
 		InputDigest: rec.Digests.Input, Profile: lineage.ProfileOrObjectName(rec), Version: rec.Version, Object: rec.Object, ProfileDigest: rec.ObjectDigest,
-		Repository: rec.Repository, Path: rec.Path, Commit: rec.Commit, ShortCommit: abbreviateCommit(rec.Commit), Change: rec.Change, Engine: rec.Engine,
+		Repository: rec.Repository, Path: rec.Path, Commit: rec.Commit, ShortCommit: redact.ShortCommit(rec.Commit), Change: rec.Change, Engine: rec.Engine,
 	}
 	if err := r.addAuthorAndSignature(ctx, &made); err != nil {
 		return nil, err
@@ -105,11 +101,4 @@ func (r *Reader) profileOf(ctx context.Context, object, digest string) (*osm.Ope
 		return nil, err
 	}
 	return &osp, nil
-}
-
-func abbreviateCommit(commit string) string {
-	if i := strings.LastIndexAny(commit, ":@"); i >= 0 { // the revision of an artifact
-		commit = commit[i+1:]
-	}
-	return commit[:min(shortCommit, len(commit))]
 }

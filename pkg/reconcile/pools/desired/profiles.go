@@ -117,8 +117,7 @@ func (p Profiles) sourceProfile(ctx context.Context, want selection.Request, can
 		}
 	}
 	osp, err := p.ReadObject(ctx, object)
-	var missing *MissingError
-	if errors.As(err, &missing) {
+	if missing, ok := errors.AsType[*MissingError](err); ok {
 		missing.Err = fmt.Errorf("OperatingSystemProfile %s/%s, version %s of profile %q, is missing; ProfileSource %q creates it again when it next reads its source", want.Namespace, entry.Object, entry.Version, entry.Name, candidate.Source.Name)
 		return render.Profile{}, &fault.Rejection{Reason: api.EventProfileError, Err: missing}
 	}

@@ -59,12 +59,10 @@ func MarkReadError(err error) error {
 // PermanentReason returns the event's reason for an error that only a change can fix, and whether
 // it is one.
 func PermanentReason(err error) (string, bool) {
-	var rejected *Rejection
-	if errors.As(err, &rejected) {
+	if rejected, ok := errors.AsType[*Rejection](err); ok {
 		return rejected.Reason, true
 	}
-	var invalid *render.InvalidError
-	if errors.As(err, &invalid) {
+	if _, ok := errors.AsType[*render.InvalidError](err); ok {
 		return api.EventProfileError, true
 	}
 	return "", false
@@ -73,8 +71,7 @@ func PermanentReason(err error) (string, bool) {
 // SplitPermanent splits an error about the input of new content: an error that only a change by a
 // user can fix is a reason to maintain what exists.
 func SplitPermanent(err error) (rejection, other error) {
-	var waiting *Wait
-	if errors.As(err, &waiting) {
+	if waiting, ok := errors.AsType[*Wait](err); ok {
 		return &Rejection{Reason: api.EventWaiting, Err: waiting}, nil
 	}
 	if _, final := PermanentReason(err); final {

@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -83,10 +85,7 @@ type previousState struct {
 // it is ignored. If it is about another reference, it names the applied commit, but the
 // difference is not a rewrite.
 func compareWithStatus(ctx context.Context, ps *api.ProfileSource, snap *source.Snapshot) (previousState, error) {
-	last := ps.Status.LastAttemptedRevision
-	if last == "" {
-		last = ps.Status.Revision
-	}
+	last := cmp.Or(ps.Status.LastAttemptedRevision, ps.Status.Revision)
 	if ps.Status.Repository != "" && ps.Status.Repository != snap.Repository {
 		return previousState{}, nil
 	}
@@ -132,8 +131,7 @@ func DescribeRewrite(r api.Rewrite) string {
 // accepted the head; verification then starts there, as for a new ProfileSource.
 func verify(ctx context.Context, snap *source.Snapshot, policy source.VerificationPolicy, accepted bool) ([]source.Signed, error) {
 	signed, err := snap.Verify(ctx, policy)
-	var bad *source.UnverifiedError
-	if accepted && errors.As(err, &bad) && bad.Reason == source.RangeUnknown {
+	if bad, ok := errors.AsType[*source.UnverifiedError](err); accepted && ok && bad.Reason == source.RangeUnknown {
 		policy.Since = ""
 		return snap.Verify(ctx, policy)
 	}
@@ -162,18 +160,15 @@ func BaseCheck(git *api.GitSource) func(overlay, base string) error {
 	paths := verificationPolicy(git.Verify).Paths
 	return func(overlay, base string) error {
 		for _, p := range paths {
-			if !p.Matches(overlay) || slices.ContainsFunc(paths, func(q source.PathPolicy) bool { return q.Matches(base) && isSubset(q.Principals, p.Principals) }) {
+			if !p.Matches(overlay) || slices.ContainsFunc(paths, func(q source.PathPolicy) bool {
+				return q.Matches(base) && sets.New(p.Principals...).HasAll(q.Principals...)
+			}) {
 				continue
 			}
 			return fmt.Errorf("paths that match %q can be changed only by %s, but spec.git.verify.paths does not restrict %s to them", p.Glob, strings.Join(p.Principals, ", "), base)
 		}
 		return nil
 	}
-}
-
-// isSubset reports whether others contains all of some.
-func isSubset(some, others []string) bool {
-	return !slices.ContainsFunc(some, func(name string) bool { return !slices.Contains(others, name) })
 }
 
 // CheckSpec rejects verification settings that no commit can meet.

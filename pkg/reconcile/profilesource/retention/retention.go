@@ -255,8 +255,7 @@ func (t *Retainer) createOrSkip(ctx context.Context, l objects.Approved, s *Vers
 		return false, err
 	}
 	did, err := t.Objects.Ensure(ctx, l, v)
-	var conflict *objects.ConflictError
-	if errors.As(err, &conflict) {
+	if _, ok := errors.AsType[*objects.ConflictError](err); ok {
 		// The API server would reject the same content in each run.
 		t.Archive.rejected[rejectedKey(l.Source, v)] = err.Error()
 		s.skip(v, err.Error())

@@ -392,7 +392,7 @@ func evaluateWave(r api.RolloutStatus, pools []Pool, t Policy, now time.Time) wa
 	v, s := countPoolsAndFailures(r, pools, t, now)
 	switch {
 	case len(s.adopting) > 0:
-		return v.withReason(reasonAdopting, fmt.Sprintf("wave %d adopts %s: %s", r.Wave, r.Version, JoinNames(s.adopting, "pool")))
+		return v.withReason(reasonAdopting, fmt.Sprintf("wave %d adopts %s: %s", r.Wave, r.Version, JoinPools(s.adopting)))
 	// A user's release overrides failures, but every pool still adopts the version first.
 	case t.Allows(r.Version, r.Wave):
 		v.again = 0
@@ -405,7 +405,7 @@ func evaluateWave(r api.RolloutStatus, pools []Pool, t Policy, now time.Time) wa
 		}
 		return v.withReason(reason, pausedMessage(r, v.failures))
 	case len(s.replacing) > 0:
-		return v.withReason(reasonReplacing, fmt.Sprintf("the machines of wave %d are replaced: %s", r.Wave, JoinNames(s.replacing, "pool")))
+		return v.withReason(reasonReplacing, fmt.Sprintf("the machines of wave %d are replaced: %s", r.Wave, JoinPools(s.replacing)))
 	case s.joined > 0 && s.waiting == 0 && len(v.failures) == 0:
 		return v
 	}

@@ -135,12 +135,12 @@ func DescribeFailure(f api.RolloutFailure) string {
 	return fmt.Sprintf("pool %s cannot have it: see its events", f.Pool)
 }
 
-// JoinNames lists some of many names.
-func JoinNames(keys []string, noun string) string {
+// JoinPools lists some of many pools.
+func JoinPools(keys []string) string {
 	slices.Sort(keys)
 	text := strings.Join(keys[:min(len(keys), maxNamed)], ", ")
 	if n := len(keys) - maxNamed; n > 0 {
-		text += fmt.Sprintf(" and %d more %ss", n, noun)
+		text += fmt.Sprintf(" and %d more pools", n)
 	}
 	return text
 }

@@ -265,8 +265,7 @@ func (r *resolver) checkOneLine(s string) error {
 // addProblem adds an error about a field of the cloudProviderSpec.
 func (r *resolver) addProblem(field string, err error) {
 	field = specField + "." + field
-	var wrong *invalid.Error
-	if errors.As(err, &wrong) { // of a mapping: it names what is below
+	if wrong, ok := errors.AsType[*invalid.Error](err); ok { // of a mapping: it names what is below
 		r.problems = append(r.problems, &invalid.Error{Field: field + wrong.Field, Err: wrong.Err})
 		return
 	}

@@ -1,6 +1,7 @@
 package cloudprovider
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"unicode/utf8"
@@ -47,10 +48,7 @@ func (s *kubevirtSpec) cloudConfig(_ *semver.Version, r *resolver) string {
 		r.addProblem(field, errors.New("is not a kubeconfig in base64: encode it, or store it in a Secret and name that in secretKeyRef"))
 	}
 	var c kubevirtConfig
-	c.Global.Kubeconfig, c.Global.Namespace = kubeconfig, r.values.Environment[envPodNamespace]
-	if c.Global.Namespace == "" {
-		c.Global.Namespace = kubevirtNamespace
-	}
+	c.Global.Kubeconfig, c.Global.Namespace = kubeconfig, cmp.Or(r.values.Environment[envPodNamespace], kubevirtNamespace)
 	b, err := yaml.Marshal(c)
 	if err != nil {
 		r.addProblem(field, errors.New("cannot be written as YAML"))

@@ -199,15 +199,13 @@ func Nearest(name string, known []string) string {
 
 // FromJSONError rewrites an error of encoding/json without quoting values.
 func FromJSONError(field string, err error) *Error {
-	var mismatch *json.UnmarshalTypeError
-	if errors.As(err, &mismatch) {
+	if mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		if mismatch.Field != "" {
 			field += "." + mismatch.Field
 		}
 		return At(field, "is of the wrong type: write a %s, not a %s", yamlTypeName(mismatch.Type), mismatch.Value)
 	}
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return At(field, "invalid JSON: %w", syntax)
 	}
 	return At(field, "cannot be decoded: %w", err)

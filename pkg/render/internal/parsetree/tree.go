@@ -70,10 +70,10 @@ func Fields(n parse.Node) []string {
 	return nil
 }
 
-// NewLiteral returns a template that writes a text. The node has no position in any source.
-func NewLiteral(name, text string) *parse.Tree {
+// NewEmpty returns a template of one text, which is empty. The node has no position in any source.
+func NewEmpty(name string) *parse.Tree {
 	return &parse.Tree{Name: name, ParseName: name, Root: &parse.ListNode{
 		NodeType: parse.NodeList,
-		Nodes:    []parse.Node{&parse.TextNode{NodeType: parse.NodeText, Pos: -1, Text: []byte(text)}},
+		Nodes:    []parse.Node{&parse.TextNode{NodeType: parse.NodeText, Pos: -1}},
 	}}
 }

@@ -89,7 +89,7 @@ var rules = func() map[string]rule {
 		return flow{}, !slices.ContainsFunc(args, func(a argument) bool { return !a.flow.isPlain() && !mayBeMap(a.flow) })
 	})
 	add("hasKey", func(args []argument) (flow, bool) {
-		return flow{}, mayBeMap(args[0].flow) && plainFrom(args, 1)
+		return flow{}, mayBeMap(args[0].flow) && isRestPlain(args)
 	})
 
 	// The TOML that we write has the same keys with placeholders. Decoded values can be
@@ -98,7 +98,7 @@ var rules = func() map[string]rule {
 		return flow{kind: flowDecoded, from: args[0].flow.from}, args[0].flow.tag == credentialTOML
 	})
 	add("omit pick", func(args []argument) (flow, bool) {
-		return args[0].flow, args[0].flow.kind == flowDecoded && plainFrom(args, 1)
+		return args[0].flow, args[0].flow.kind == flowDecoded && isRestPlain(args)
 	})
 	add("merge mergeOverwrite mustMerge mustMergeOverwrite", func(args []argument) (flow, bool) {
 		return newDecodedFlow(args), !slices.ContainsFunc(args, func(a argument) bool { return !isUnsharedDecodedOrLiteral(a) })
@@ -112,7 +112,7 @@ var rules = func() map[string]rule {
 		}
 		return newDecodedFlow(args), isUnsharedDecodedOrLiteral(args[0]) && isUnsharedDecodedOrLiteral(args[2])
 	})
-	add("unset", func(args []argument) (flow, bool) { return args[0].flow, mayBeMap(args[0].flow) && plainFrom(args, 1) })
+	add("unset", func(args []argument) (flow, bool) { return args[0].flow, mayBeMap(args[0].flow) && isRestPlain(args) })
 	return rules
 }()
 
@@ -273,8 +273,9 @@ func canTestIfSet(args []argument) bool {
 	return !slices.ContainsFunc(args, func(a argument) bool { return a.flow.maybeBlank })
 }
 
-func plainFrom(args []argument, first int) bool {
-	return !slices.ContainsFunc(args[first:], func(a argument) bool { return !a.flow.isPlain() })
+// isRestPlain reports whether the arguments after the first are plain.
+func isRestPlain(args []argument) bool {
+	return !slices.ContainsFunc(args[1:], func(a argument) bool { return !a.flow.isPlain() })
 }
 
 func isString(n parse.Node, text string) bool {

@@ -4,6 +4,7 @@
 package templateerror
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -42,7 +43,7 @@ func FromTemplateError(name, field string, err error) *invalid.Error {
 	if better, ok := unbalanced[kind]; ok {
 		message = better
 	}
-	p.Err = &templateError{message: redact.ShortenWithCount(message, invalid.MaxMessageBytes), cause: err}
+	p.Err = errors.New(redact.ShortenWithCount(message, invalid.MaxMessageBytes))
 	return p
 }
 
@@ -75,12 +76,3 @@ func removeQuotedValue(message string) string {
 	}
 	return message
 }
-
-// templateError is an error of text/template with a shorter message.
-type templateError struct {
-	message string
-	cause   error
-}
-
-func (e *templateError) Error() string { return e.message }
-func (e *templateError) Unwrap() error { return e.cause }

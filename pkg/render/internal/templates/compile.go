@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
 	"slices"
@@ -139,9 +140,7 @@ func (g *limiter) compileFile(field string, f osm.File, templates map[string]str
 		p.File = f.Path
 		problems = append(problems, p)
 	}
-	if file.Permissions == 0 {
-		file.Permissions = osm.DefaultFilePermissions
-	}
+	file.Permissions = cmp.Or(file.Permissions, osm.DefaultFilePermissions)
 	if _, err := userdata.ParsePermissions(file.Permissions); err != nil {
 		report(invalid.At(field+".permissions", "%w", err))
 	}
@@ -175,7 +174,7 @@ func (g *limiter) compileFile(field string, f osm.File, templates map[string]str
 		}
 	}
 	for _, name := range slotNames {
-		slot := outputSlot{name: name, tree: parsetree.NewLiteral(name, "")}
+		slot := outputSlot{name: name, tree: parsetree.NewEmpty(name)}
 		slot.outputNode = slot.tree.Root.Nodes[0].(*parse.TextNode)
 		// The execution of the named template has recorded its credentials in the shape.
 		slot.tree.Root.Nodes = []parse.Node{tmpl.newOmissionStep(-1), slot.outputNode}
@@ -203,7 +202,7 @@ func (g *limiter) parse(name, field, text string) (*program, []*invalid.Error) {
 		return nil, []*invalid.Error{templateerror.FromTemplateError(name, field, err)}
 	}
 	if tmpl.Tree == nil { // nothing but definitions and blanks
-		tmpl = template.Must(tmpl.AddParseTree(name, parsetree.NewLiteral(name, "")))
+		tmpl = template.Must(tmpl.AddParseTree(name, parsetree.NewEmpty(name)))
 	}
 	p := &program{Template: tmpl}
 	if err := p.insertMeteringSteps(); err != nil {

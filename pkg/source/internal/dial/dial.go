@@ -146,6 +146,5 @@ func rejectionReason(addr netip.Addr) string {
 
 // AsAddressError finds the error about a rejected address in an error of net/http.
 func AsAddressError(err error) (*addressError, bool) {
-	var addressErr *addressError
-	return addressErr, errors.As(err, &addressErr)
+	return errors.AsType[*addressError](err)
 }

@@ -117,8 +117,7 @@ func (p *Proxy) connect(ctx context.Context, direct *net.Dialer) (net.Conn, erro
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		var untrusted *tls.CertificateVerificationError
-		if errors.As(err, &untrusted) {
+		if untrusted, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 			return nil, fault.New(fault.ErrUnreachable, "phase proxy: the proxy's certificate is not trusted: %v; add the CA that signed it to ca.crt in the proxy's Secret", untrusted.Err)
 		}
 		return nil, fault.New(fault.ErrUnreachable, "phase proxy: the TLS handshake with the proxy failed: %s", DescribeError(err))
@@ -221,8 +220,7 @@ func (p *Proxy) dialSOCKS(ctx context.Context, direct *net.Dialer, address strin
 	if _, isRejected := AsAddressError(err); isRejected || !errors.As(err, &op) || !strings.HasPrefix(op.Op, "socks") {
 		return nil, err
 	}
-	var dial *net.OpError
-	if errors.As(op.Err, &dial) && dial.Op == "dial" {
+	if dial, ok := errors.AsType[*net.OpError](op.Err); ok && dial.Op == "dial" {
 		return nil, dial // the proxy itself does not answer
 	}
 	// The texts are those of x/net v0.57.0, internal/socks. They contain only numbers

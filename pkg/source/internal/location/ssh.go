@@ -1,6 +1,7 @@
 package location
 
 import (
+	"cmp"
 	"net"
 	"net/url"
 	"regexp"
@@ -76,10 +77,7 @@ func parseSSH(raw string) (address *SSHAddress, canonical string, err error) {
 	case !sshPath.MatchString(path):
 		return nil, "", fault.New(fault.ErrInvalid, "the URL's path has quotes or other characters that have a meaning for a shell on the server")
 	}
-	port := u.Port()
-	if port == "" {
-		port = defaultSSHPort
-	}
+	port := cmp.Or(u.Port(), defaultSSHPort)
 	clean := url.URL{Scheme: "ssh", User: url.User(user), Host: u.Host, Path: strings.TrimRight(u.Path, "/"), RawPath: strings.TrimRight(u.RawPath, "/")}
 	return &SSHAddress{User: user, Host: net.JoinHostPort(host, port), Path: path}, clean.String(), nil
 }

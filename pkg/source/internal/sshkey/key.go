@@ -71,8 +71,7 @@ func Parse(s Secret) (*Key, error) {
 func parsePrivateKey(identity, password []byte) (ssh.Signer, error) {
 	if len(password) == 0 {
 		signer, err := ssh.ParsePrivateKey(identity)
-		var missing *ssh.PassphraseMissingError
-		if errors.As(err, &missing) {
+		if _, ok := errors.AsType[*ssh.PassphraseMissingError](err); ok {
 			return nil, fault.New(fault.ErrInvalid, "password is missing: identity is encrypted")
 		}
 		if err != nil {

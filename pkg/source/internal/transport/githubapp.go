@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rsa"
 	"crypto/sha256"
@@ -102,9 +103,7 @@ func ParseGitHubApp(s GitHubAppSecret) (*GitHubApp, error) {
 // githubURL returns the API's address. As in Flux, the address of an Enterprise Server
 // can omit the path of its API.
 func githubURL(raw string) (*url.URL, error) {
-	if raw == "" {
-		raw = githubAPI
-	}
+	raw = cmp.Or(raw, githubAPI)
 	u, err := url.Parse(raw)
 	if err != nil || u.Hostname() == "" || u.Opaque != "" || u.Scheme != "https" && u.Scheme != "http" {
 		return nil, fault.New(fault.ErrInvalid, "githubAppBaseURL is not the URL of a server; write it as https://host")

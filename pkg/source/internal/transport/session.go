@@ -202,8 +202,7 @@ func demultiplexPack(req *packp.UploadPackRequest, res io.Reader) io.Reader {
 // classifyError returns an error of a class with a text of our own: the texts of go-git and
 // net/http can contain parts of the response.
 func (s *Session) classifyError(ctx context.Context, request string, err error) error {
-	var unexpected *plumbing.UnexpectedError // which does not unwrap
-	if errors.As(err, &unexpected) {
+	if unexpected, ok := errors.AsType[*plumbing.UnexpectedError](err); ok { // it does not unwrap
 		err = unexpected.Err
 	}
 	last := s.lastResponse.lastRecorded()

@@ -168,8 +168,7 @@ func (v *verification) findMergeLosingAllowedChange(ctx context.Context, path st
 // canSignerChange reports whether a commit is signed by a signer who can change a path.
 func (v *verification) canSignerChange(ctx context.Context, id plumbing.Hash, path string) (bool, error) {
 	good, _, err := v.verifyCommit(ctx, id)
-	var bad *signature.Error
-	if errors.As(err, &bad) {
+	if _, ok := errors.AsType[*signature.Error](err); ok {
 		return false, nil
 	}
 	return err == nil && !slices.ContainsFunc(v.Paths, func(p PathPolicy) bool { return p.Matches(path) && !good.IsMadeByAny(p.Principals) }), err

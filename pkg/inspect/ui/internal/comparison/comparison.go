@@ -58,8 +58,7 @@ func Renderings(ctx context.Context, from Inputs, pool, before, after string) (f
 		inputs[i] = in
 	}
 	differing, err := trace.Compare(inputs[0], inputs[1], redact.Mask)
-	var invalid *render.InvalidError
-	if errors.As(err, &invalid) {
+	if _, ok := errors.AsType[*render.InvalidError](err); ok {
 		return nil, redact.PrintableText("This release cannot render it: "+err.Error(), redact.MaxMessage), nil
 	}
 	if err != nil {

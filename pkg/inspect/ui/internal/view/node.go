@@ -49,7 +49,7 @@ func summarizeOrigin(name string, t *trace.Result) string {
 	if t.Commit == nil || t.Commit.Commit == "" {
 		return s + ", which comes from no repository."
 	}
-	s += ", commit " + ShortCommit(t.Commit.Commit)
+	s += ", commit " + redact.ShortCommit(t.Commit.Commit)
 	if t.Commit.Author != "" {
 		s += " by " + AuthorName(t.Commit.Author)
 	}
@@ -68,15 +68,3 @@ func AuthorName(author string) string {
 // Differs reports whether an unexpected value was found; otherwise, what does not agree
 // could not be compared.
 func (v *Verification) Differs() bool { return v.Report != nil && v.Report.FirstDifference() != nil }
-
-// ShortCommit abbreviates a commit.
-func ShortCommit(commit string) string {
-	const digits = 12
-	for i := len(commit) - 1; i >= 0; i-- { // the revision of an artifact
-		if commit[i] == ':' || commit[i] == '@' {
-			commit = commit[i+1:]
-			break
-		}
-	}
-	return commit[:min(digits, len(commit))]
-}

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/fleet"
@@ -86,13 +87,10 @@ func rowsOf(nodes []*fleet.Node) []NodeRow {
 	for _, n := range nodes {
 		r := NodeRow{
 			Name: n.Node, Record: n.Record, Pool: n.Pool, Profile: n.Profile, Version: n.Version, Commit: n.Commit,
-			Evidence: string(n.Evidence), Behind: string(n.Behind), Disputed: n.Disputed, Match: string(n.Match), Joined: n.Joined.Time,
+			Evidence: string(n.Evidence), Behind: cmp.Or(string(n.Behind), "Unknown"), Disputed: n.Disputed, Match: string(n.Match), Joined: n.Joined.Time,
 		}
 		if n.Configuration != nil && n.Configuration.Origin != nil {
 			r.Subject = n.Configuration.Origin.Subject
-		}
-		if r.Behind == "" {
-			r.Behind = "Unknown"
 		}
 		if n.Removed != nil {
 			r.Removed = n.Removed.Time
