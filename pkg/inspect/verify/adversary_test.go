@@ -288,6 +288,10 @@ func TestAdversary(t *testing.T) {
 			s.osc().CreationTimestamp, s.osc().UID = seconds(60, 0), "again"
 			s.provenance("two").Spec.Bootstrap.From = seconds(30, 6)
 		}, "two", "unproven", ""},
+		"the present configuration, seconds after it was created": {func(s *scene) {
+			s.interval(func(in *api.Interval) { in.Until = seconds(29, 59) })
+			s.provenance("two").Spec.Bootstrap.From = seconds(30, 2)
+		}, "two", "unproven", ""},
 		"a configuration that was created again within seconds, after a machine had fetched it": {func(s *scene) {
 			s.interval(func(in *api.Interval) { in.Until = seconds(29, 59) })
 			node := s.e.Join("workers", "quick", clusterfixture.At(30), nil)

@@ -264,7 +264,7 @@ func (s *target) compareTimes(had lineage.Timeline) (doubt string) {
 	for i, l := range append([]api.PossibleConfiguration{*np.Bootstrap}, np.Possible...) {
 		isRecorded := false
 		for k, g := range had {
-			begins := g.From.Equal(l.From.Time) || !again[k].From.Equal(g.From) && isClose(again[k].From, l.From.Time)
+			begins := g.From.Equal(l.From.Time) || again[k].From.Before(g.From) && l.From.Time.Before(g.From) && isClose(again[k].From, l.From.Time)
 			// It was written after the node had joined, maybe before the next one was created.
 			ends := g.Until.IsZero() || !g.Until.Add(lineage.Leeway).Before(np.Node.Joined.Time)
 			if l.Until != nil {
