@@ -64,15 +64,12 @@ func (v *Verifier) readTimeline(ctx context.Context, s *target) (lineage.Timelin
 }
 
 // asIfCreatedAgain returns what the pool had if its OperatingSystemConfig was deleted and created again, with
-// the annotation that names the one before it: it began when that was archived.
+// the annotation that names the one before it: it began when that was archived. Within seconds of the archive
+// that cannot be told from a clock that is behind, so such nodes remain unproven.
 func asIfCreatedAgain(had lineage.Timeline) lineage.Timeline {
 	had = slices.Clone(had)
-	n := len(had)
-	if n < 2 || had[n-1].Record != "" || had[n-1].Replaces == "" || had[n-1].Replaces != had[n-2].UID {
-		return had
-	}
-	if archived := had[n-2].Archived; !archived.IsZero() && archived.Before(had[n-1].From) {
-		had[n-1].From, had[n-2].Until = archived, archived
+	if n := len(had); n > 1 && had[n-1].Record == "" && had[n-1].Replaces != "" && had[n-1].Replaces == had[n-2].UID && had[n-2].CertainEnd().Add(lineage.Leeway).Before(had[n-1].From) {
+		had[n-1].From, had[n-2].Until = had[n-2].Archived, had[n-2].Archived
 	}
 	return had
 }
