@@ -288,12 +288,27 @@ func TestAdversary(t *testing.T) {
 			s.osc().CreationTimestamp, s.osc().UID = seconds(60, 0), "again"
 			s.provenance("two").Spec.Bootstrap.From = seconds(30, 6)
 		}, "two", "unproven", ""},
+		"the present configuration, seconds after it was created": {func(s *scene) {
+			s.interval(func(in *api.Interval) { in.Until = seconds(29, 59) })
+			s.provenance("two").Spec.Bootstrap.From = seconds(30, 2)
+		}, "two", "unproven", ""},
 		"a configuration that was created again within seconds, after a machine had fetched it": {func(s *scene) {
 			s.interval(func(in *api.Interval) { in.Until = seconds(29, 59) })
 			node := s.e.Join("workers", "quick", clusterfixture.At(30), nil)
 			s.e.Write("workers", node)
 			s.osc().CreationTimestamp, s.osc().UID = seconds(30, 3), "again"
-		}, "quick", "agrees", ""},
+		}, "quick", "unproven", ""},
+		"a controller's clock that was behind, and a time before that": {func(s *scene) {
+			s.interval(func(in *api.Interval) { in.Until = seconds(30, -4) })
+			s.provenance("two").Spec.Bootstrap.From = seconds(30, -9)
+		}, "two", "unproven", ""},
+		"the same, and a bootstrap document of before that is kept quiet": {func(s *scene) {
+			s.interval(func(in *api.Interval) { in.Until = seconds(30, -4) })
+			node := s.e.Join("workers", "torn", seconds(30, -3).Time, s.says("two"))
+			node.CreationTimestamp = seconds(31, 0)
+			np := s.e.Write("workers", node)
+			np.Spec.Bootstrap, np.Spec.Possible = s.provenance("two").Spec.Bootstrap, nil
+		}, "torn", "unproven", ""},
 		"a later configuration, and the record does not say when the one before it ended": {func(s *scene) {
 			s.claim("one", "two")
 			s.interval(func(in *api.Interval) { in.Until = metav1.Time{} })

@@ -64,15 +64,12 @@ func (v *Verifier) readTimeline(ctx context.Context, s *target) (lineage.Timelin
 }
 
 // asIfCreatedAgain returns what the pool had if its OperatingSystemConfig was deleted and created again, with
-// the annotation that names the one before it: it began when that was archived.
+// the annotation that names the one before it: it began when that was archived. Within seconds of the archive
+// that cannot be told from a clock that is behind, so such nodes remain unproven.
 func asIfCreatedAgain(had lineage.Timeline) lineage.Timeline {
 	had = slices.Clone(had)
-	n := len(had)
-	if n < 2 || had[n-1].Record != "" || had[n-1].Replaces == "" || had[n-1].Replaces != had[n-2].UID {
-		return had
-	}
-	if archived := had[n-2].Archived; !archived.IsZero() && archived.Before(had[n-1].From) {
-		had[n-1].From, had[n-2].Until = archived, archived
+	if n := len(had); n > 1 && had[n-1].Record == "" && had[n-1].Replaces != "" && had[n-1].Replaces == had[n-2].UID && had[n-2].CertainEnd().Add(lineage.Leeway).Before(had[n-1].From) {
+		had[n-1].From, had[n-2].Until = had[n-2].Archived, had[n-2].Archived
 	}
 	return had
 }
@@ -264,7 +261,7 @@ func (s *target) compareTimes(had lineage.Timeline) (doubt string) {
 	for i, l := range append([]api.PossibleConfiguration{*np.Bootstrap}, np.Possible...) {
 		isRecorded := false
 		for k, g := range had {
-			begins := g.From.Equal(l.From.Time) || !again[k].From.Equal(g.From) && isClose(again[k].From, l.From.Time)
+			begins := g.From.Equal(l.From.Time) || again[k].From.Before(g.From) && l.From.Time.Before(g.From) && isClose(again[k].From, l.From.Time)
 			// It was written after the node had joined, maybe before the next one was created.
 			ends := g.Until.IsZero() || !g.Until.Add(lineage.Leeway).Before(np.Node.Joined.Time)
 			if l.Until != nil {

@@ -5,8 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +16,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/e2e"
 )
@@ -54,6 +57,15 @@ func (s *system) tamper(all []born) {
 	old, last := all[0], all[11] // of a replaced configuration, and of the present one
 	pool := last.pool + "-" + s.Pools
 	node, before := "node/"+last.node.Name, "node/"+old.node.Name
+	// One that is created again sooner proves nothing: see asIfCreatedAgain of package verify.
+	s.Eventually("the configuration is older than the leeway", func() error {
+		var osc osm.OperatingSystemConfig
+		s.Must(s.Get(e2e.Namespace, pool+"-config", &osc))
+		if age := time.Since(osc.CreationTimestamp.Time); age < lineage.Leeway+2*time.Second {
+			return fmt.Errorf("it was created %s ago", age)
+		}
+		return nil
+	})
 	const script = `provisioningConfig.files[0] "/opt/bin/setup".content.inline.data`
 	for _, c := range []tampering{
 		{name: "OSC", subject: node, verdict: "OSC differs", where: "spec." + script, found: "echo evil", do: func() func() {
