@@ -109,9 +109,10 @@ func (r *Repo) Head() string {
 	return r.Git("rev-parse", "HEAD")
 }
 
-// Push does what git push --force does with all branches, to a bare repository on the same disk.
-// It links the objects, as git clone does there: git push starts seven more processes.
-func (r *Repo) Push(bare string) {
+// Push does what git push --force does with all references below one, such as refs/heads, to a
+// bare repository on the same disk. It links the objects, as git clone does there: git push starts
+// seven more processes.
+func (r *Repo) Push(bare, below string) {
 	r.T.Helper()
 	from := filepath.Join(r.Dir, ".git/objects")
 	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
@@ -132,8 +133,8 @@ func (r *Repo) Push(bare string) {
 	if err != nil {
 		r.T.Fatal(err)
 	}
-	branches := r.Git("for-each-ref", "--format=update %(refname) %(objectname)", "refs/heads")
-	Input(r.T, bare, strings.NewReader(branches+"\n"), "update-ref", "--stdin")
+	updates := r.Git("for-each-ref", "--format=update %(refname) %(objectname)", below)
+	Input(r.T, bare, strings.NewReader(updates+"\n"), "update-ref", "--stdin")
 }
 
 // Link makes a symlink.
