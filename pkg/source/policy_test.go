@@ -50,6 +50,19 @@ func newGuarded(t *testing.T) *guarded {
 	return g
 }
 
+// copy returns the same with a repository and a server of its own. To sign the commits again takes
+// longer than what is tested.
+func (g *guarded) copy(t *testing.T) *guarded {
+	c := *g
+	c.demand.Now = time.Now()
+	c.seen = &seen{repo: repoAt(t, t.TempDir()), server: newServer(t), m: newMirrors(t), remote: g.remote}
+	if err := os.CopyFS(c.Dir, os.DirFS(g.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	c.at("")
+	return &c
+}
+
 // at sets the time in the commits that follow.
 func (g *guarded) at(when string) {
 	g.T.Helper()
@@ -87,6 +100,7 @@ func (g *guarded) mergeOnto(branch string) {
 // cluster rejects the same commits as an existing one (security.md 31, 32, 33).
 func TestPathPolicyOnExistingAndNewClusters(t *testing.T) {
 	t.Setenv("GIT_COMMITTER_DATE", lately)
+	original := newGuarded(t)
 	for name, attack := range map[string]func(g *guarded){
 		"an edit":    func(g *guarded) { g.commitAs(g.dev, "profiles/prod/a.yaml", "evil\n") },
 		"a new file": func(g *guarded) { g.commitAs(g.dev, "profiles/prod/new.yaml", "evil\n") },
@@ -150,7 +164,7 @@ func TestPathPolicyOnExistingAndNewClusters(t *testing.T) {
 		"no signature": func(g *guarded) { g.commit("profiles/prod/a.yaml", "evil\n") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newGuarded(t)
+			g := original.copy(t)
 			for cluster, err := range g.both() {
 				if err != nil {
 					t.Fatalf("before the attack: %s: %v", cluster, err)
@@ -174,6 +188,7 @@ func TestPathPolicyOnExistingAndNewClusters(t *testing.T) {
 // Allowed changes are accepted by existing and new clusters.
 func TestPathPolicyLetsThrough(t *testing.T) {
 	t.Setenv("GIT_COMMITTER_DATE", lately)
+	original := newGuarded(t)
 	merge := func(g *guarded, p person, branch string) {
 		g.git("checkout", "--quiet", "main")
 		g.as(p, "merge", "--quiet", "--no-ff", "--message=Merge pull request", branch)
@@ -237,7 +252,7 @@ func TestPathPolicyLetsThrough(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newGuarded(t)
+			g := original.copy(t)
 			change(g)
 			for cluster, err := range g.both() {
 				if err != nil {

@@ -2,11 +2,14 @@ package source
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -20,7 +23,11 @@ func (s *server) pushAll(r *repo, name string) string {
 	if !pathExists(bare) {
 		git(s.t, s.git.Root(), "init", "--quiet", "--bare", "--initial-branch=main", bare)
 	}
-	r.git("push", "--quiet", "--force", "--prune", bare, "refs/*:refs/*")
+	refs := filepath.Join(bare, "refs") // of which those that the repository lacks must go
+	if err := errors.Join(os.RemoveAll(refs), os.Mkdir(refs, 0o755)); err != nil {
+		s.t.Fatal(err)
+	}
+	r.Push(bare, "refs")
 	return s.url(name)
 }
 

@@ -1,12 +1,15 @@
 package source
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/osm-gitops/osm-gitops/test/gittest"
 )
 
 // branching returns a repository with a merge, branches and tags.
@@ -35,6 +38,10 @@ func TestRepositoryResolvesAsGitDoes(t *testing.T) {
 		"HEAD~1", "HEAD~", "HEAD~2", "HEAD^", "HEAD^2", "HEAD^2~1", "HEAD^^", "HEAD~0", "HEAD^0", "noted^{}", "noted^{commit}", "noted~1", "main^{}~1",
 		r.git("rev-parse", "HEAD~1"), r.git("rev-parse", "--short", "HEAD~1"), strings.ToUpper(r.git("rev-parse", "HEAD~1")), r.git("rev-parse", "noted"),
 	}
+	var asked []string
+	for _, revision := range revisions {
+		asked = append(asked, revision+"^{commit}")
+	}
 	bare := filepath.Join(t.TempDir(), "bare.git")
 	git(t, r.Dir, "clone", "--quiet", "--mirror", r.Dir, bare)
 	packed := repoAt(t, filepath.Join(t.TempDir(), "clone"))
@@ -48,8 +55,9 @@ func TestRepositoryResolvesAsGitDoes(t *testing.T) {
 		"loose": r.Dir, "a folder in it": filepath.Join(r.Dir, "profiles"), "bare": bare, "packed": packed.Dir, "a linked work tree": linked, "its .git": filepath.Join(r.Dir, ".git"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, revision := range revisions {
-				want := git(t, dir, "rev-parse", "--verify", revision+"^{commit}")
+			commits := strings.Fields(git(t, dir, append([]string{"rev-parse"}, asked...)...))
+			for i, revision := range revisions {
+				want := commits[i]
 				s, err := Repository{Dir: dir, Revision: revision, Path: "profiles"}.Read(t.Context())
 				if err != nil {
 					t.Errorf("%s: %v", revision, err)
@@ -155,19 +163,23 @@ func TestRepositoryThatIsShallow(t *testing.T) {
 func TestAbbreviationsThatAreAmbiguous(t *testing.T) {
 	r := newRepo(t)
 	tree := r.git("hash-object", "-t", "tree", "-w", os.DevNull)
-	seen := map[string]string{}
+	seen := map[string]gittest.Object{}
 	for i := 0; ; i++ {
 		if i == 5000 {
 			t.Fatal("no two of 5000 commits begin with the same 4 digits")
 		}
-		id := r.git("commit-tree", tree, "-m", strings.Repeat("x", i))
-		if other, ok := seen[id[:4]]; ok && other != id {
-			r.git("update-ref", "refs/heads/main", id)
-			_, err := Repository{Dir: r.Dir, Revision: id[:4]}.Read(t.Context())
-			wantError(t, err, ErrInvalid, "2 commits begin with "+id[:4]+": write more digits")
+		commit := gittest.ObjectOf("commit", fmt.Sprintf("tree %s\nauthor Ada <ada@example.com> %d +0000\ncommitter Ben <ben@example.com> %[2]d +0000\n\nx\n", tree, i))
+		digits := commit.ID()[:4]
+		if other, ok := seen[digits]; ok {
+			for _, o := range []gittest.Object{other, commit} {
+				gitInput(t, r.Dir, strings.NewReader(o.Content), "hash-object", "-t", "commit", "-w", "--stdin")
+			}
+			r.git("update-ref", "refs/heads/main", commit.ID())
+			_, err := Repository{Dir: r.Dir, Revision: digits}.Read(t.Context())
+			wantError(t, err, ErrInvalid, "2 commits begin with "+digits+": write more digits")
 			return
 		}
-		seen[id[:4]] = id
+		seen[digits] = commit
 	}
 }
 

@@ -184,7 +184,7 @@ func (s *sshServer) push(r *repo, name string) {
 	if !pathExists(bare) {
 		git(s.t, s.root, "init", "--quiet", "--bare", "--initial-branch=main", bare)
 	}
-	r.git("push", "--quiet", "--force", bare, "refs/heads/*:refs/heads/*")
+	r.Push(bare, "refs/heads")
 }
 
 func (s *sshServer) url(name string) string { return "ssh://git@" + s.address + "/" + name }

@@ -152,7 +152,7 @@ func (s *server) push(r *repo, name string) string {
 	if !pathExists(bare) {
 		git(s.t, s.git.Root(), "init", "--quiet", "--bare", "--initial-branch=main", bare)
 	}
-	r.git("push", "--quiet", "--force", bare, "refs/heads/*:refs/heads/*")
+	r.Push(bare, "refs/heads")
 	return s.url(name)
 }
 

@@ -66,6 +66,18 @@ func New(t testing.TB) *Fixture {
 	return e
 }
 
+// Copy returns one that a test can change without changing this.
+func (e *Fixture) Copy(t testing.TB) *Fixture {
+	c := &Fixture{t: t, ReadErrors: slices.Clone(e.ReadErrors), served: map[string]*osm.OperatingSystemConfig{}}
+	for _, obj := range e.Objects {
+		c.add(obj.DeepCopyObject().(client.Object))
+	}
+	for pool, osc := range e.served {
+		c.served[pool] = Get[*osm.OperatingSystemConfig](c, osc.Name)
+	}
+	return c
+}
+
 // Commit is the id of the nth commit.
 func Commit(n int) string { return fmt.Sprintf("%040x", 0xc0ffee0000+n) }
 

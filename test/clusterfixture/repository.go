@@ -2,6 +2,7 @@ package clusterfixture
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +28,13 @@ func (e *Fixture) NewRepo(dir string) *Repo {
 	r := &Repo{e: e, Dir: dir}
 	r.Git("init", "--quiet", "--initial-branch=main", ".")
 	return r
+}
+
+// CopyRepo makes one of the files of another, in an empty folder.
+func (e *Fixture) CopyRepo(dir string, files fs.FS) *Repo {
+	e.t.Helper()
+	e.do(os.CopyFS(dir, files))
+	return &Repo{e: e, Dir: dir}
 }
 
 // Git runs git in the work tree, with times that do not change.

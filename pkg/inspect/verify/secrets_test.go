@@ -48,11 +48,7 @@ func withSecrets(t *testing.T) *scene {
 	s.secret(kubeName, api.KubeconfigKey, render.BootstrapKubeconfig(server, "", "canary.0123456789canary"))
 	for _, name := range []string{bootName, "workers-kube-system-provisioning-config"} {
 		secret := clusterfixture.Get[*corev1.Secret](s.e, name)
-		annotations := map[string]string{api.AnnotationDataDigest: lineage.DataDigest(secret.Data[api.UserDataKey])}
-		for k, v := range secret.Annotations { // which the estate shares
-			annotations[k] = v
-		}
-		secret.Annotations = annotations
+		secret.Annotations[api.AnnotationDataDigest] = lineage.DataDigest(secret.Data[api.UserDataKey])
 	}
 	return s
 }

@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/fstest"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	appsv1 "k8s.io/api/apps/v1"
@@ -35,20 +39,47 @@ type scene struct {
 	v    *Verifier
 }
 
+// original is the scene that every test gets a copy of: its two pushes start git seven times and
+// take longer than what most tests do.
+var original struct {
+	sync.Once
+	e    *clusterfixture.Fixture
+	repo fstest.MapFS
+}
+
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	e := clusterfixture.New(t)
-	s := &scene{t: t, e: e, repo: e.NewRepo(t.TempDir())}
-	s.repo.Push(0, "echo one")
-	e.Pool("workers")
-	first := e.Serve("workers", 0, clusterfixture.At(10))
-	e.Write("workers", e.Join("workers", "one", clusterfixture.At(20), clusterfixture.Says(first)))
-	s.repo.Push(1, "echo two")
-	second := e.Serve("workers", 1, clusterfixture.At(30))
-	e.Write("workers", e.Join("workers", "two", clusterfixture.At(40), clusterfixture.Says(second)))
-	engine := render.NewEngine()
-	s.v = &Verifier{Namespace: clusterfixture.Namespace, Engine: engine, WithoutSecrets: true, Repository: &Repository{Local: source.Repository{Dir: s.repo.Dir}}}
+	original.Do(func() { original.e, original.repo = twoPushes(t) })
+	s := &scene{t: t, e: original.e.Copy(t)}
+	s.repo = s.e.CopyRepo(t.TempDir(), original.repo)
+	s.v = &Verifier{Namespace: clusterfixture.Namespace, Engine: render.NewEngine(), WithoutSecrets: true, Repository: &Repository{Local: source.Repository{Dir: s.repo.Dir}}}
 	return s
+}
+
+func twoPushes(t *testing.T) (*clusterfixture.Fixture, fstest.MapFS) {
+	t.Helper()
+	e := clusterfixture.New(t)
+	repo := e.NewRepo(t.TempDir())
+	repo.Push(0, "echo one")
+	e.Pool("workers")
+	one := e.Serve("workers", 0, clusterfixture.At(10))
+	e.Write("workers", e.Join("workers", "one", clusterfixture.At(20), clusterfixture.Says(one)))
+	repo.Push(1, "echo two")
+	two := e.Serve("workers", 1, clusterfixture.At(30))
+	e.Write("workers", e.Join("workers", "two", clusterfixture.At(40), clusterfixture.Says(two)))
+	files, from := fstest.MapFS{}, os.DirFS(repo.Dir)
+	err := fs.WalkDir(from, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(from, path)
+		files[path] = &fstest.MapFile{Data: data}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, files
 }
 
 // verify verifies a node, or the pool if the name is "".

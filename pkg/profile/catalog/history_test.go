@@ -3,12 +3,14 @@ package catalog
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math/rand"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -82,11 +84,13 @@ func newMirrors(t *testing.T) *source.Mirrors {
 	return &source.Mirrors{Dir: t.TempDir(), AllowInsecure: true, AllowedCIDRs: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 }
 
-func (r *repository) git(args ...string) string {
+func (r *repository) git(args ...string) string { r.t.Helper(); return r.gitInput("", args...) }
+
+func (r *repository) gitInput(input string, args ...string) string {
 	r.t.Helper()
 	var stderr bytes.Buffer
 	cmd := exec.CommandContext(r.t.Context(), "git", append([]string{"-C", r.dir}, args...)...)
-	cmd.Stderr = &stderr
+	cmd.Stdin, cmd.Stderr = strings.NewReader(input), &stderr
 	out, err := cmd.Output()
 	if err != nil {
 		r.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
@@ -96,12 +100,7 @@ func (r *repository) git(args ...string) string {
 
 func (r *repository) importStream(stream string) {
 	r.t.Helper()
-	cmd := exec.CommandContext(r.t.Context(), "git", "-C", r.dir, "fast-import", "--quiet", "--force",
-		"--import-marks-if-exists=marks", "--export-marks=marks")
-	cmd.Stdin = strings.NewReader(stream)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		r.t.Fatalf("git fast-import: %v\n%s", err, out)
-	}
+	r.gitInput(stream, "fast-import", "--quiet", "--force", "--import-marks-if-exists=marks", "--export-marks=marks")
 }
 
 func (r *repository) catalogue(x *Indexer) *Catalog { return r.catalogueBy(r.mirrors, x) }
@@ -141,9 +140,9 @@ func (r *repository) compareWithScript(cat *Catalog) {
 	first := map[string]string{}      // name version digest -> "commit path"
 	selected := map[string]string{}   // name -> "version digest" at the commit before
 	selectedBy := map[string]string{} // name -> commit
-	decoded := map[string][]held{}
-	for commit := range strings.SplitSeq(r.git("rev-list", "--first-parent", "--reverse", "main"), "\n") {
-		tree := r.tree(commit, decoded)
+	commits, trees := r.trees()
+	for _, commit := range commits {
+		tree := trees[commit]
 		for _, h := range tree {
 			id := h.name + " " + h.version + " " + h.digest
 			if first[id] == "" {
@@ -191,31 +190,60 @@ func (r *repository) compareWithScript(cat *Catalog) {
 	}
 }
 
-// tree lists the profiles in a commit, in the order of paths.
-func (r *repository) tree(commit string, decoded map[string][]held) []held {
+// trees returns the commits of the first-parent line, oldest first, and the profiles in each, in
+// the order of paths. One git lists all trees: a start for each takes longer than what is tested.
+func (r *repository) trees() (commits []string, trees map[string][]held) {
 	r.t.Helper()
-	var out []held
-	for line := range strings.SplitSeq(r.git("ls-tree", "-r", commit, "--", "profiles/"), "\n") {
-		meta, path, ok := strings.Cut(line, "\t")
-		if !ok {
-			continue
-		}
-		blob := strings.Fields(meta)[2]
-		if _, ok := decoded[blob]; !ok {
-			docs, err := profile.Decode(path, []byte(r.git("cat-file", "blob", blob)+"\n"))
-			if err != nil {
-				r.t.Fatal(err)
-			}
-			for _, d := range docs {
-				decoded[blob] = append(decoded[blob], held{name: d.Name, version: d.Spec.Version, digest: d.Digest})
-			}
-		}
-		for _, h := range decoded[blob] {
-			h.path = path
-			out = append(out, h)
+	var folders strings.Builder // of a tree that has the tree of each commit as a folder
+	for line := range strings.SplitSeq(r.git("log", "--first-parent", "--reverse", "--format=%H %T", "main"), "\n") {
+		commit, tree, _ := strings.Cut(line, " ")
+		commits = append(commits, commit)
+		fmt.Fprintf(&folders, "040000 tree %s\t%s\n", tree, commit)
+	}
+	type file struct{ commit, path, blob string }
+	var files []file
+	blobs := map[string]bool{}
+	for line := range strings.SplitSeq(r.git("ls-tree", "-r", r.gitInput(folders.String(), "mktree")), "\n") {
+		meta, path, _ := strings.Cut(line, "\t")
+		commit, path, _ := strings.Cut(path, "/")
+		if strings.HasPrefix(path, "profiles/") {
+			f := file{commit, path, strings.Fields(meta)[2]}
+			files, blobs[f.blob] = append(files, f), true
 		}
 	}
-	return out
+	decoded := r.decode(slices.Sorted(maps.Keys(blobs)))
+	trees = map[string][]held{}
+	for _, f := range files {
+		for _, h := range decoded[f.blob] {
+			h.path = f.path
+			trees[f.commit] = append(trees[f.commit], h)
+		}
+	}
+	return commits, trees
+}
+
+// decode returns the profiles in each blob.
+func (r *repository) decode(blobs []string) map[string][]held {
+	r.t.Helper()
+	decoded := map[string][]held{}
+	// Of each blob: "<id> blob <size>", a line break, the content, a line break.
+	out := r.gitInput(strings.Join(blobs, "\n"), "cat-file", "--batch") + "\n"
+	for _, blob := range blobs {
+		header, rest, _ := strings.Cut(out, "\n")
+		size, err := strconv.Atoi(strings.TrimPrefix(header, blob+" blob "))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		docs, err := profile.Decode(blob, []byte(rest[:size]))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		for _, d := range docs {
+			decoded[blob] = append(decoded[blob], held{name: d.Name, version: d.Spec.Version, digest: d.Digest})
+		}
+		out = rest[size+1:]
+	}
+	return decoded
 }
 
 // selectFrom says which version a tree makes current: the highest release, or of
