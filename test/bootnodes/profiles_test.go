@@ -206,11 +206,12 @@ func names(t *testing.T, text []byte) map[string]bool {
 }
 
 // TestProfiles: from a commit to a Node that is Ready and says so, and notices what is changed on it.
-// With every profile in a soak, and with two otherwise.
+// With every profile in a soak, and with two otherwise: of Ubuntu's newer cloud-init and systemd a
+// failing boot of TestFailedBoots has to do then.
 func TestProfiles(t *testing.T) {
 	onlyOurs(t)
 	for _, s := range systems {
-		if !nodefixture.Booted(s.profile) {
+		if !nodefixture.Booted(s.profile) || s == trixie && !soak {
 			continue
 		}
 		t.Run(s.name, func(t *testing.T) {

@@ -42,7 +42,8 @@ type fault struct {
 // faults are all of them, one a line. Those of single fetches are at the end.
 var faults = append([]fault{
 	{name: "503", system: bookworm, breaks: allUnavailable, always: true},
-	{name: "api-away", system: trixie, breaks: func(r *rehearsal) { r.api().leave() }, heals: back, always: true},
+	{name: "api-away", system: bookworm, breaks: away, heals: back, always: true},
+	{name: "api-away-trixie", system: trixie, breaks: away, heals: back},
 	{name: "reboots", system: bookworm, breaks: reboots("/secrets/", "/kubelet"), reboots: 2, always: true},
 	{name: "wrong-ca", system: bookworm, breaks: func(r *rehearsal) { r.api().disguise() }, refuses: "SSL certificate problem", heals: func(r *rehearsal) { r.api().end() }},
 	{name: "wrong-checksum", system: trixie, breaks: wrongChecksum, refuses: "what was downloaded has not the SHA-256 " + noSum, heals: func(r *rehearsal) { r.downloads().end() }},
@@ -177,6 +178,8 @@ func allUnavailable(r *rehearsal) {
 		r.api().Add(nodefixture.Fault{On: "/secrets/" + secret, Times: 1, Handler: answer})
 	}
 }
+
+func away(r *rehearsal) { r.api().leave() }
 
 // back lets the API server come back after a number of attempts: in a soak after those
 // of half a minute.

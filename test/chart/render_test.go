@@ -2,12 +2,14 @@ package chart
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -35,16 +37,19 @@ func TestMain(m *testing.M) {
 // errUnavailable means that Helm's library cannot be had on this machine.
 var errUnavailable = errors.New("the libraries of Helm and kustomize cannot be had on this machine")
 
-// renderer has the libraries of Helm and kustomize.
-var renderer = program.Program{Name: "chart-render", Sources: "test/chart/render", Package: ".", Args: []string{"-trimpath"}, Minutes: "a minute"}
+// renderer is the path of a program with the libraries of Helm and kustomize.
+var renderer = sync.OnceValues(func() (string, error) {
+	p := program.Program{Name: "chart-render", Sources: "test/chart/render", Package: ".", Args: []string{"-trimpath"}, Minutes: "a minute"}
+	if err := program.DependOn("deploy"); err != nil {
+		return "", err
+	}
+	return p.Path(context.Background(), os.Stderr) //nolint:forbidigo // no test: the program is built once for all
+})
 
 // render runs the renderer with values on its standard input.
 func render(t *testing.T, values string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
-	if err := program.DependOn("deploy"); err != nil {
-		t.Fatal(err)
-	}
-	path, err := renderer.Path(t.Context(), os.Stderr)
+	path, err := renderer()
 	if errors.Is(err, program.ErrUnavailable) && os.Getenv("CI") != "true" {
 		t.Skip(err) // without the module proxy; CI fails below
 	}

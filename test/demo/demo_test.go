@@ -265,7 +265,7 @@ func TestInterrupted(t *testing.T) {
 		"while pools get their Secrets": {"kubectl apply -f examples/pools", syscall.SIGHUP},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := launch(t)
+			d := launch(t, "OSM_CONTROLLER=") // so that it is built
 			d.await(c.after)
 			d.interrupt(c.signal)
 			if status := d.wait(); status != exitInterrupted {

@@ -2,6 +2,9 @@
 // they are missing: the control plane's, or those that its arguments name. hack/test
 // runs it before the tests, so that the build is seen and its time does not count
 // against theirs.
+//
+//	path [NAME...]
+//	path -controller FILE   build osm-gitops there, see program.Controller
 package main
 
 import (
@@ -22,6 +25,13 @@ func main() {
 func run(names []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	if len(names) == 2 && names[0] == "-controller" {
+		if err := program.Controller(ctx, names[1]); err != nil {
+			fmt.Fprintln(stderr, "path:", err)
+			return 1
+		}
+		return 0
+	}
 	if len(names) == 0 {
 		names = []string{"controlplane"}
 	}
