@@ -31,6 +31,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/fetcher"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/doctor"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient/runnables"
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
@@ -379,7 +380,7 @@ func (opts *Options) newFetcher(deps dependencies, cached, live client.Reader) *
 // newFluxFetcher returns a reader of Flux's objects. Its cache starts a watch when a source first
 // names an object, so Flux need not be installed.
 func newFluxFetcher(mgr ctrl.Manager, opts *Options, dir string) (*fetcher.Flux, error) {
-	c, err := kubeclient.AddCache(mgr, mgr, cache.Options{
+	c, err := runnables.AddCache(mgr, mgr, cache.Options{
 		DefaultTransform:  cache.TransformStripManagedFields(),
 		DefaultNamespaces: map[string]cache.Config{opts.Namespace: {}},
 	})
@@ -429,7 +430,7 @@ func newMirrorSweeper(mirrors *source.Mirrors) manager.RunnableFunc {
 // sufficient.
 func cacheOfOne(mgr ctrl.Manager, obj client.Object, trim toolscache.TransformFunc) (cache.Cache, error) {
 	namespace, name := obj.GetNamespace(), obj.GetName()
-	c, err := kubeclient.AddCache(mgr, mgr, cache.Options{
+	c, err := runnables.AddCache(mgr, mgr, cache.Options{
 		ByObject: map[client.Object]cache.ByObject{
 			obj: {
 				Namespaces: map[string]cache.Config{namespace: {FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name)}},
