@@ -18,12 +18,14 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
@@ -323,7 +325,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, opts *Options, deps d
 		return fmt.Errorf("setting up the ProfileSource controller: %w", err)
 	}
 	if opts.Shard.IncludesUnlabeled() {
-		if err := deps.appliers.Setup(mgr); err != nil {
+		if err := recordAppliers(mgr, deps.appliers); err != nil {
 			return err
 		}
 		builtinSource := &builtin.Reconciler{Client: mgr.GetClient(), Recorder: sources.Recorder, Namespace: opts.Namespace, Disabled: opts.DisableDefaultOSPs}
@@ -359,6 +361,19 @@ func (opts *Options) profileReconciler(deps dependencies) *profilesource.Reconci
 		Hooks:         opts.Push.Address != "",
 		ArgoNamespace: opts.ArgoNamespace,
 	}
+}
+
+// recordAppliers adds a controller that records who applied profiles as soon as they are created,
+// whether or not a pool uses them.
+func recordAppliers(mgr ctrl.Manager, appliers *ownership.Resolver) error {
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("applied-profile").
+		For(&osm.OperatingSystemProfile{}, builder.WithPredicates(predicate.NewPredicateFuncs(appliers.IsApplied))).
+		Complete(appliers)
+	if err != nil {
+		return fmt.Errorf("setting up the controller that records who applied profiles: %w", err)
+	}
+	return nil
 }
 
 // newFetcher returns a fetcher for what ProfileSources name.
