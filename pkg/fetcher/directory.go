@@ -5,9 +5,9 @@ import (
 	"errors"
 
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
@@ -62,7 +62,7 @@ func (f *Fetcher) ensureDirectoryWatch(ctx context.Context, ps *api.ProfileSourc
 	slow := w.watch.SlowReason()
 	if slow != w.loggedSlow {
 		w.loggedSlow = slow
-		log := ctrl.LoggerFrom(ctx).WithValues("directory", dir.Path)
+		log := log.FromContext(ctx).WithValues("directory", dir.Path)
 		if slow == "" {
 			log.Info("edits of the directory are noticed immediately again")
 		} else {
@@ -83,8 +83,8 @@ func (f *Fetcher) UnwatchDirectory(key types.NamespacedName) {
 	}
 }
 
-// unwatchAll ends all watches when the controller stops.
-func (f *Fetcher) unwatchAll(ctx context.Context) error {
+// UnwatchAll ends all watches when its context ends.
+func (f *Fetcher) UnwatchAll(ctx context.Context) error {
 	<-ctx.Done()
 	f.mu.Lock()
 	defer f.mu.Unlock()

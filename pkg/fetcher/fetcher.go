@@ -7,13 +7,8 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
-	crsource "sigs.k8s.io/controller-runtime/pkg/source"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
@@ -55,23 +50,13 @@ type Cache struct {
 }
 
 // Setup prepares watches of directories and of Flux. It returns the events that trigger
-// reconciliation of a ProfileSource.
-func (f *Fetcher) Setup(ctx context.Context, mgr ctrl.Manager) (crsource.Source, error) {
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &api.ProfileSource{}, fluxIndex, indexFlux); err != nil {
+// reconciliation of a ProfileSource. A controller calls UnwatchAll when it stops.
+func (f *Fetcher) Setup(ctx context.Context, indexer client.FieldIndexer) (<-chan event.GenericEvent, error) {
+	if err := indexer.IndexField(ctx, &api.ProfileSource{}, fluxIndex, indexFlux); err != nil {
 		return nil, fmt.Errorf("indexing ProfileSources by sourceRef: %w", err)
 	}
-	if err := mgr.Add(manager.RunnableFunc(f.unwatchAll)); err != nil {
-		return nil, err
-	}
 	f.changes = make(chan event.GenericEvent)
-	return crsource.Channel(f.changes, &handler.EnqueueRequestForObject{}), nil
-}
-
-// SetFluxController sets the controller that gets the watches of Flux kinds.
-func (f *Fetcher) SetFluxController(c controller.Controller) {
-	if f.Flux != nil {
-		f.Flux.controller = c
-	}
+	return f.changes, nil
 }
 
 // Fetch returns the current content of a source. slow says why edits of a directory are

@@ -15,15 +15,12 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
-	crsource "sigs.k8s.io/controller-runtime/pkg/source"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
@@ -31,7 +28,7 @@ import (
 
 // Flux finds and reads artifacts of Flux. Flux need not be installed: its kinds are watched
 // once a ProfileSource that names one is reconciled and the kind exists. Set its fields
-// once, before Setup.
+// once, before Setup; the controller sets Watch.
 type Flux struct {
 	// Cache watches Flux's objects in the controller's namespace. It is separate from the
 	// manager's, which would not start without their definitions.
@@ -41,9 +38,12 @@ type Flux struct {
 	// AllowExternal allows ExternalArtifacts, which are created by other controllers.
 	AllowExternal bool
 
-	mu         sync.Mutex
-	controller controller.Controller
-	watched    map[string]bool
+	// Watch makes the controller watch a kind in Cache: changed selects events, and sources says which
+	// ProfileSources they concern. Nil without a controller.
+	Watch func(kind client.Object, sources func(context.Context, client.Object) []crreconcile.Request, changed predicate.Predicate) error
+
+	mu      sync.Mutex
+	watched map[string]bool
 }
 
 // fluxKind is a kind of Flux that has artifacts.
@@ -216,7 +216,7 @@ func (f *Flux) unwatch(ctx context.Context, name string, kind fluxKind) error {
 	if !f.watched[name] {
 		return nil
 	}
-	if f.controller != nil {
+	if f.Watch != nil {
 		if err := f.Cache.RemoveInformer(ctx, kind.empty()); err != nil {
 			return fmt.Errorf("ending the watch of the kind %s of %s: %w", name, sourcev1.GroupVersion, err)
 		}
@@ -233,9 +233,8 @@ func (f *Fetcher) watchFlux(name string, kind fluxKind) error {
 	if flux.watched[name] {
 		return nil
 	}
-	if flux.controller != nil { // otherwise a caller reconciles directly
-		watch := crsource.Kind(flux.Cache, kind.empty(), handler.EnqueueRequestsFromMapFunc(f.sourcesOf(name)), predicate.Predicate(otherArtifact))
-		if err := flux.controller.Watch(watch); err != nil {
+	if flux.Watch != nil { // otherwise a caller reconciles directly
+		if err := flux.Watch(kind.empty(), f.sourcesOf(name), otherArtifact); err != nil {
 			return fmt.Errorf("watching the kind %s of %s: %w", name, sourcev1.GroupVersion, err)
 		}
 	}
@@ -261,12 +260,12 @@ var otherArtifact = predicate.Funcs{
 }
 
 // sourcesOf maps an object of Flux to the ProfileSources that name it.
-func (f *Fetcher) sourcesOf(kind string) handler.MapFunc {
+func (f *Fetcher) sourcesOf(kind string) func(context.Context, client.Object) []crreconcile.Request {
 	return func(ctx context.Context, obj client.Object) []crreconcile.Request {
 		var list api.ProfileSourceList
 		err := f.Client.List(ctx, &list, client.InNamespace(obj.GetNamespace()), client.MatchingFields{fluxIndex: fluxIndexKey(kind, obj.GetName())})
 		if err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "listing ProfileSources of an object of Flux", "kind", kind, "object", client.ObjectKeyFromObject(obj))
+			log.FromContext(ctx).Error(err, "listing ProfileSources of an object of Flux", "kind", kind, "object", client.ObjectKeyFromObject(obj))
 			return nil
 		}
 		var out []crreconcile.Request

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
 )
 
 // ControllerConfig returns the controller's config for a cluster: from the file of
@@ -16,7 +16,7 @@ func ControllerConfig(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig != "" {
 		return FileConfig("kubeconfig", kubeconfig)
 	}
-	cfg, err := ctrl.GetConfig()
+	cfg, err := config.GetConfig()
 	if err != nil {
 		return nil, fmt.Errorf("finding the cluster: %w: set --kubeconfig", err)
 	}

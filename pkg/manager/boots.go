@@ -18,6 +18,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/verify"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient/runnables"
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/boots"
@@ -85,7 +86,7 @@ func watchBootReportsWhenReadable(mgr ctrl.Manager, starters ...watchReports) er
 			return nil //nolint:nilerr // shutting down while it waited
 		}
 		// managedFields say when a machine reported, so nothing is trimmed.
-		reports, err := kubeclient.AddCache(mgr, mgr, cache.Options{
+		reports, err := runnables.AddCache(mgr, mgr, cache.Options{
 			DefaultNamespaces: map[string]cache.Config{api.NamespaceCloudInitSettings: {}},
 		})
 		if err == nil && reports.WaitForCacheSync(ctx) { // it cannot be read before it is started

@@ -18,12 +18,14 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
@@ -31,6 +33,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/fetcher"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/doctor"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient/runnables"
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
@@ -322,7 +325,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, opts *Options, deps d
 		return fmt.Errorf("setting up the ProfileSource controller: %w", err)
 	}
 	if opts.Shard.IncludesUnlabeled() {
-		if err := deps.appliers.Setup(mgr); err != nil {
+		if err := recordAppliers(mgr, deps.appliers); err != nil {
 			return err
 		}
 		builtinSource := &builtin.Reconciler{Client: mgr.GetClient(), Recorder: sources.Recorder, Namespace: opts.Namespace, Disabled: opts.DisableDefaultOSPs}
@@ -360,6 +363,19 @@ func (opts *Options) profileReconciler(deps dependencies) *profilesource.Reconci
 	}
 }
 
+// recordAppliers adds a controller that records who applied profiles as soon as they are created,
+// whether or not a pool uses them.
+func recordAppliers(mgr ctrl.Manager, appliers *ownership.Resolver) error {
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("applied-profile").
+		For(&osm.OperatingSystemProfile{}, builder.WithPredicates(predicate.NewPredicateFuncs(appliers.IsApplied))).
+		Complete(appliers)
+	if err != nil {
+		return fmt.Errorf("setting up the controller that records who applied profiles: %w", err)
+	}
+	return nil
+}
+
 // newFetcher returns a fetcher for what ProfileSources name.
 func (opts *Options) newFetcher(deps dependencies, cached, live client.Reader) *fetcher.Fetcher {
 	f := &fetcher.Fetcher{
@@ -379,7 +395,7 @@ func (opts *Options) newFetcher(deps dependencies, cached, live client.Reader) *
 // newFluxFetcher returns a reader of Flux's objects. Its cache starts a watch when a source first
 // names an object, so Flux need not be installed.
 func newFluxFetcher(mgr ctrl.Manager, opts *Options, dir string) (*fetcher.Flux, error) {
-	c, err := kubeclient.AddCache(mgr, mgr, cache.Options{
+	c, err := runnables.AddCache(mgr, mgr, cache.Options{
 		DefaultTransform:  cache.TransformStripManagedFields(),
 		DefaultNamespaces: map[string]cache.Config{opts.Namespace: {}},
 	})
@@ -429,7 +445,7 @@ func newMirrorSweeper(mirrors *source.Mirrors) manager.RunnableFunc {
 // sufficient.
 func cacheOfOne(mgr ctrl.Manager, obj client.Object, trim toolscache.TransformFunc) (cache.Cache, error) {
 	namespace, name := obj.GetNamespace(), obj.GetName()
-	c, err := kubeclient.AddCache(mgr, mgr, cache.Options{
+	c, err := runnables.AddCache(mgr, mgr, cache.Options{
 		ByObject: map[client.Object]cache.ByObject{
 			obj: {
 				Namespaces: map[string]cache.Config{namespace: {FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name)}},

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/doctor"
-	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient/runnables"
 )
 
 // leaseReport is the time between two log lines about the holder of a lease.
@@ -40,7 +40,7 @@ func addLeaseReporter(mgr ctrl.Manager, opts *Options, lease types.NamespacedNam
 		return fmt.Errorf("reading the name of this machine: %w", err)
 	}
 	r := &leaseReporter{live: mgr.GetAPIReader(), lease: lease, elected: mgr.Elected(), deployment: deploymentOf(host)}
-	return mgr.Add(kubeclient.Everywhere(func(ctx context.Context) error {
+	return mgr.Add(runnables.Everywhere(func(ctx context.Context) error {
 		wait.UntilWithContext(ctx, r.logLeaseContenders, leaseReport)
 		return nil
 	}))

@@ -23,6 +23,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient/runnables"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/nodecache"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
@@ -141,7 +142,7 @@ func addWorker(mgr ctrl.Manager, opts *Options, deps dependencies) error {
 	waitFor := func(what string) { deps.worker.waits.Store(&what) }
 	waitFor("waits until this replica leads")
 	// A replica that does not lead also reports whether it could reach the cluster.
-	follow := kubeclient.Everywhere(func(ctx context.Context) error {
+	follow := runnables.Everywhere(func(ctx context.Context) error {
 		deps.worker.cluster.checkPeriodically(ctx, mgr.Elected(), followEvery)
 		return nil
 	})

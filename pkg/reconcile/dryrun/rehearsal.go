@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -134,7 +133,7 @@ func (r *DryRun) reconcileUntilStable(ctx context.Context, c crreconcile.Reconci
 	r.Store.SetSubject(subject)
 	for range mostRuns {
 		before := r.Store.WriteCount()
-		res, err := c.Reconcile(ctx, ctrl.Request{NamespacedName: key})
+		res, err := c.Reconcile(ctx, crreconcile.Request{NamespacedName: key})
 		if err != nil {
 			return err
 		}

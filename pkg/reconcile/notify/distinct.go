@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/events"
 
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
@@ -18,7 +17,7 @@ import (
 // profiles it reported one. Each text therefore has its own action: the caller's with a
 // digest of the text.
 type DistinctRecorder struct {
-	events.EventRecorder
+	EventRecorder
 }
 
 // Eventf records an event.

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/events"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
@@ -18,9 +17,14 @@ import (
 // maxMessage is the limit of an Event, in characters; we count bytes.
 const maxMessage = 39000
 
+// EventRecorder is that of k8s.io/client-go/tools/events, without the clients that it needs.
+type EventRecorder interface {
+	Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
+}
+
 // Recorder records events, and also forwards those of ProfileSources.
 type Recorder struct {
-	events.EventRecorder
+	EventRecorder
 	// Sender posts them.
 	Sender *Sender
 	// Instance names this process.

@@ -8,10 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
@@ -26,30 +24,21 @@ const (
 	poll = 10 * time.Minute
 )
 
-// Setup registers a controller that records who applied profiles as soon as they are
-// created, whether or not a pool uses them.
-func (n *Resolver) Setup(mgr ctrl.Manager) error {
-	err := ctrl.NewControllerManagedBy(mgr).
-		Named("applied-profile").
-		For(&osm.OperatingSystemProfile{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(obj client.Object) bool {
-			osp, ok := obj.(*osm.OperatingSystemProfile)
-			return ok && osp.Labels[api.LabelSource] == "" && len(possibleAppliers(osp, n.ArgoNamespace)) > 0
-		}))).
-		Complete(n)
-	if err != nil {
-		return fmt.Errorf("setting up the controller that records who applied profiles: %w", err)
-	}
-	return nil
+// IsApplied reports whether an object is a profile that Reconcile is for: no ProfileSource created
+// it, and somebody can have applied it.
+func (n *Resolver) IsApplied(obj client.Object) bool {
+	osp, ok := obj.(*osm.OperatingSystemProfile)
+	return ok && osp.Labels[api.LabelSource] == "" && len(possibleAppliers(osp, n.ArgoNamespace)) > 0
 }
 
 // Reconcile records who applied one profile. Nothing else records that: pools only resolve it.
-func (n *Resolver) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+func (n *Resolver) Reconcile(ctx context.Context, req crreconcile.Request) (crreconcile.Result, error) {
 	var osp osm.OperatingSystemProfile
 	if err := n.Client.Get(ctx, req.NamespacedName, &osp); err != nil {
 		if apierrors.IsNotFound(err) {
-			return ctrl.Result{}, nil
+			return crreconcile.Result{}, nil
 		}
-		return ctrl.Result{}, fmt.Errorf("reading OperatingSystemProfile %s: %w", req, err)
+		return crreconcile.Result{}, fmt.Errorf("reading OperatingSystemProfile %s: %w", req, err)
 	}
 	found, err := n.ResolveOrigin(ctx, &osp)
 	if found.Warning != "" {
@@ -67,17 +56,17 @@ func (n *Resolver) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	switch {
 	case errors.As(err, &both):
 		n.event(&osp, corev1.EventTypeWarning, api.EventTwoAppliers, both.Error())
-		return ctrl.Result{RequeueAfter: poll}, nil
+		return crreconcile.Result{RequeueAfter: poll}, nil
 	case errors.Is(err, ErrRaced):
-		return ctrl.Result{RequeueAfter: racedRetry}, nil
+		return crreconcile.Result{RequeueAfter: racedRetry}, nil
 	case err != nil:
-		return ctrl.Result{}, err
+		return crreconcile.Result{}, err
 	case found.Revision == "":
 		if len(found.By) > 0 {
 			n.event(&osp, corev1.EventTypeNormal, api.EventOriginUnknown, "the revision of its origin is unknown: "+found.Why)
 		}
 		// No watch reports when the applier has a revision.
-		return ctrl.Result{RequeueAfter: poll}, nil
+		return crreconcile.Result{RequeueAfter: poll}, nil
 	}
-	return ctrl.Result{}, nil
+	return crreconcile.Result{}, nil
 }

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/yaml"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -116,7 +116,7 @@ func (n *noting) of() (Origin, error) {
 	if after := n.profile(); after.ResourceVersion != osp.ResourceVersion {
 		n.t.Errorf("resolving the origin changed the profile: %v", after.Annotations)
 	}
-	_, reconcileErr := n.noter.Reconcile(n.t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(osp)})
+	_, reconcileErr := n.noter.Reconcile(n.t.Context(), crreconcile.Request{NamespacedName: client.ObjectKeyFromObject(osp)})
 	n.must(reconcileErr)
 	return f, err
 }

@@ -93,8 +93,11 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, concurrency int) error {
 		UpdateFunc:  func(event.UpdateEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
-	changes, err := r.Fetcher.Setup(context.Background(), mgr)
+	changes, err := r.Fetcher.Setup(context.Background(), mgr.GetFieldIndexer())
 	if err != nil {
+		return err
+	}
+	if err := mgr.Add(manager.RunnableFunc(r.Fetcher.UnwatchAll)); err != nil {
 		return err
 	}
 	ours := predicate.NewPredicateFuncs(func(obj client.Object) bool { return r.Namespace == "" || obj.GetNamespace() == r.Namespace })
@@ -107,15 +110,22 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, concurrency int) error {
 		For(&api.ProfileSource{}, builder.WithPredicates(ours, predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}, acceptRewriteChanged(), r.Shard.MembershipChanged()))).
 		Watches(r.writer().ConvertToKind(&osm.OperatingSystemProfile{}), sources, builder.WithPredicates(ours, changed)).
-		WatchesRawSource(changes).
+		WatchesRawSource(crsource.Channel(changes, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency})
 	if pools := r.Pools.Cache(); pools != nil {
 		b = b.WatchesRawSource(r.watchPins(pools))
 	}
 	c, err := b.Build(r)
+	if err != nil {
+		return err
+	}
 	r.controller = c
-	r.Fetcher.SetFluxController(c)
-	return err
+	if flux := r.Fetcher.Flux; flux != nil {
+		flux.Watch = func(kind client.Object, sources func(context.Context, client.Object) []crreconcile.Request, changed predicate.Predicate) error {
+			return c.Watch(crsource.Kind(flux.Cache, kind, handler.EnqueueRequestsFromMapFunc(sources), changed))
+		}
+	}
+	return nil
 }
 
 // WatchPools watches the pools of another cluster once the cache of its manager is filled. Nothing

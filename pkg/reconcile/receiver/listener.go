@@ -17,12 +17,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/cache"
-	clientevents "k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/listen"
+	"github.com/osm-gitops/osm-gitops/pkg/listen/certfile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
 )
 
 // Path is the URL path of requests: Path itself for every source whose key signs the
@@ -53,7 +54,7 @@ type Listener struct {
 	// Live reads the Secrets with keys.
 	Live client.Reader
 	// Recorder emits events about unusable Secrets.
-	Recorder clientevents.EventRecorder
+	Recorder notify.EventRecorder
 	// Namespace of the ProfileSources.
 	Namespace string
 	// Address is the listen address.
@@ -100,7 +101,7 @@ func (l *Listener) Start(ctx context.Context) error {
 		return fmt.Errorf("listening for webhooks: %w", err)
 	}
 	if l.CertFile != "" {
-		if listener, err = listen.TLS(ctx, listener, l.CertFile, l.KeyFile); err != nil {
+		if listener, err = certfile.TLS(ctx, listener, l.CertFile, l.KeyFile); err != nil {
 			return fmt.Errorf("reading the certificate for webhooks: %w", err)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	crcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient/runnables"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 )
 
@@ -88,7 +88,7 @@ func (o Options) addCertificates(mgr ctrl.Manager) (getCertificate, *Certificate
 		if err != nil {
 			return nil, nil, fmt.Errorf("reading the webhooks' certificate: %w", err)
 		}
-		return files.GetCertificate, nil, mgr.Add(kubeclient.Everywhere(files.Start))
+		return files.GetCertificate, nil, mgr.Add(runnables.Everywhere(files.Start))
 	}
 	key := types.NamespacedName{Namespace: o.Namespace, Name: api.WebhookSecretName}
 	secret, err := addCache(mgr, mgr, map[client.Object]cache.ByObject{
@@ -124,7 +124,7 @@ func named(name string) fields.Selector {
 // addCache adds a cache for a few objects of a cluster by name, so that permission for these is
 // enough. The manager does not wait for it.
 func addCache(mgr ctrl.Manager, in crcluster.Cluster, objects map[client.Object]cache.ByObject) (cache.Cache, error) {
-	c, err := kubeclient.AddCache(mgr, in, cache.Options{ByObject: objects})
+	c, err := runnables.AddCache(mgr, in, cache.Options{ByObject: objects})
 	if err != nil {
 		return nil, fmt.Errorf("preparing to watch the objects of the webhooks: %w", err)
 	}

@@ -1,4 +1,4 @@
-package inventory
+package profilesource_test
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/profile/strictyaml"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/inventory"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/objects"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
@@ -115,8 +116,8 @@ func TestInventory(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := NewPlan(&c.ps, c.snap, &c.cat, c.others)
-			if diff := cmp.Diff(c.want, NextEntries(&c.ps, w, c.failed, nil, objects.VersionedObjectName)); diff != "" {
+			w := inventory.NewPlan(&c.ps, c.snap, &c.cat, c.others)
+			if diff := cmp.Diff(c.want, inventory.NextEntries(&c.ps, w, c.failed, nil, objects.VersionedObjectName)); diff != "" {
 				t.Error(diff)
 			}
 			var refused []string

@@ -1,4 +1,4 @@
-package bootcounts_test
+package fleet_test
 
 import (
 	"fmt"

@@ -1,4 +1,6 @@
-package kubeclient
+// Package runnables has what several packages add to a manager: another cache, and a runnable for every
+// replica.
+package runnables
 
 import (
 	ctrl "sigs.k8s.io/controller-runtime"
