@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
@@ -217,41 +218,27 @@ func hasJoinedInTime(m *cluster.Machine) (yes bool, waits time.Time) {
 // EventHandler calls enqueue when a machine is created, deleted, joins or is being deleted,
 // or a MachineSet changes, while needed. It ignores what machine-controller writes with
 // each heartbeat of a Node.
-func (m *Index) EventHandler(enqueue func(context.Context, queue), now func() time.Time) *EventHandler {
-	return &EventHandler{m, enqueue, now}
-}
-
-// EventHandler is a handler.EventHandler of controller-runtime.
-type EventHandler struct {
-	index   *Index
-	enqueue func(context.Context, queue)
-	now     func() time.Time
-}
-
-func (h *EventHandler) enqueueIfNeeded(ctx context.Context, q queue) {
-	if h.index.needed.Load() {
-		h.enqueue(ctx, q)
+func (m *Index) EventHandler(enqueue func(context.Context, queue), now func() time.Time) handler.EventHandler {
+	enqueueIfNeeded := func(ctx context.Context, q queue) {
+		if m.needed.Load() {
+			enqueue(ctx, q)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, _ event.CreateEvent, q queue) { enqueueIfNeeded(ctx, q) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			if isRelevantChange(e.ObjectOld, e.ObjectNew) {
+				enqueueIfNeeded(ctx, q)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+			if gone, ok := e.Object.(*cluster.Machine); ok {
+				m.recordLost(gone, now())
+			}
+			enqueueIfNeeded(ctx, q)
+		},
 	}
 }
-
-func (h *EventHandler) Create(ctx context.Context, _ event.CreateEvent, q queue) {
-	h.enqueueIfNeeded(ctx, q)
-}
-
-func (h *EventHandler) Update(ctx context.Context, e event.UpdateEvent, q queue) {
-	if isRelevantChange(e.ObjectOld, e.ObjectNew) {
-		h.enqueueIfNeeded(ctx, q)
-	}
-}
-
-func (h *EventHandler) Delete(ctx context.Context, e event.DeleteEvent, q queue) {
-	if gone, ok := e.Object.(*cluster.Machine); ok {
-		h.index.recordLost(gone, h.now())
-	}
-	h.enqueueIfNeeded(ctx, q)
-}
-
-func (h *EventHandler) Generic(context.Context, event.GenericEvent, queue) {}
 
 func isRelevantChange(before, after client.Object) bool {
 	if (before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) {
