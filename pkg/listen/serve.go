@@ -2,11 +2,13 @@ package listen
 
 import (
 	"context"
+	"crypto/tls"
 	"log"
 	"net"
 	"net/http"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
@@ -27,6 +29,21 @@ func Serve(ctx context.Context, server *http.Server, l net.Listener, stopTime ti
 	}
 	<-stopped
 	return nil
+}
+
+// TLS adds TLS to a listener, with a certificate in files that are read again when they change.
+func TLS(ctx context.Context, l net.Listener, certFile, keyFile string) (net.Listener, error) {
+	watcher, err := certwatcher.New(certFile, keyFile)
+	if err != nil {
+		l.Close()
+		return nil, err
+	}
+	go func() {
+		if err := watcher.Start(ctx); err != nil {
+			ctrllog.FromContext(ctx).Error(err, "watching a certificate; a renewed certificate is not used", "file", certFile)
+		}
+	}()
+	return tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: watcher.GetCertificate}), nil
 }
 
 // ErrorLog is for http.Server.ErrorLog. It logs messages of net/http, such as failed handshakes, at a

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/osm-gitops/osm-gitops/pkg/listen"
-	"github.com/osm-gitops/osm-gitops/pkg/listen/certfile"
 )
 
 // Timeouts and bounds of the server.
@@ -46,7 +45,7 @@ func (l *Listener) Start(ctx context.Context) error {
 		l.Listening(listener.Addr())
 	}
 	if l.CertFile != "" {
-		if listener, err = certfile.TLS(ctx, listener, l.CertFile, l.KeyFile); err != nil {
+		if listener, err = listen.TLS(ctx, listener, l.CertFile, l.KeyFile); err != nil {
 			return fmt.Errorf("reading the certificate of the audit page: %w", err)
 		}
 	}

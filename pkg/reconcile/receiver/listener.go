@@ -22,7 +22,6 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/listen"
-	"github.com/osm-gitops/osm-gitops/pkg/listen/certfile"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
 )
 
@@ -101,7 +100,7 @@ func (l *Listener) Start(ctx context.Context) error {
 		return fmt.Errorf("listening for webhooks: %w", err)
 	}
 	if l.CertFile != "" {
-		if listener, err = certfile.TLS(ctx, listener, l.CertFile, l.KeyFile); err != nil {
+		if listener, err = listen.TLS(ctx, listener, l.CertFile, l.KeyFile); err != nil {
 			return fmt.Errorf("reading the certificate for webhooks: %w", err)
 		}
 	}
