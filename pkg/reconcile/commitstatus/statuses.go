@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -21,7 +22,6 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/githost"
 	"github.com/osm-gitops/osm-gitops/pkg/phrase"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
@@ -73,7 +73,7 @@ type Statuses struct {
 	// use; nil means none.
 	Remote func(ctx context.Context, ps *api.ProfileSource) (source.Remote, error)
 	// Recorder emits events about statuses that a host rejects.
-	Recorder notify.EventRecorder
+	Recorder events.EventRecorder
 	// Cluster is the name of this cluster, in the context of every status.
 	Cluster string
 	// AllowedCIDRs are addresses to connect to although they are loopback, link-local or

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
@@ -102,14 +103,14 @@ func TestEvent(t *testing.T) {
 	c := newController(t)
 	s := NewSender(c.url)
 	defer start(t, s)()
-	inCluster := kept{}
-	r := Recorder{EventRecorder: inCluster, Sender: s, Instance: "host-1"}
+	kept := events.NewFakeRecorder(10)
+	r := Recorder{EventRecorder: kept, Sender: s, Instance: "host-1"}
 	r.Eventf(source(), nil, corev1.EventTypeNormal, api.EventRevisionApplied, "Sync", "applied %s", "\x1b]0;title\aone\n<b>two</b>\u202e <!channel> <https://evil.example|x> [x](https://evil.example) @everyone")
 	r.Eventf(source(), nil, corev1.EventTypeWarning, api.EventSourceFailed, "Sync", "%s", strings.Repeat("é", 39001))
 	r.Eventf(&osm.OperatingSystemConfig{}, nil, corev1.EventTypeNormal, "Other", "Sync", "of another kind")
 	got := c.wait(2)
-	if len(inCluster) != 3 {
-		t.Errorf("%d events are in the cluster, want 3", len(inCluster))
+	if len(kept.Events) != 3 {
+		t.Errorf("%d events are in the cluster, want 3", len(kept.Events))
 	}
 	if len(got) != 2 {
 		t.Fatalf("got %d events", len(got))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
 
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
@@ -17,7 +18,7 @@ import (
 // profiles it reported one. Each text therefore has its own action: the caller's with a
 // digest of the text.
 type DistinctRecorder struct {
-	EventRecorder
+	events.EventRecorder
 }
 
 // Eventf records an event.

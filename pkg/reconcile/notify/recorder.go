@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
@@ -17,14 +18,9 @@ import (
 // maxMessage is the limit of an Event, in characters; we count bytes.
 const maxMessage = 39000
 
-// EventRecorder is that of k8s.io/client-go/tools/events, without the clients that it needs.
-type EventRecorder interface {
-	Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
-}
-
 // Recorder records events, and also forwards those of ProfileSources.
 type Recorder struct {
-	EventRecorder
+	events.EventRecorder
 	// Sender posts them.
 	Sender *Sender
 	// Instance names this process.

@@ -3,13 +3,15 @@ package notify
 import (
 	"fmt"
 
+	"k8s.io/client-go/tools/events"
+
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 // EmitSourceEvent records an event about a ProfileSource.
-func EmitSourceEvent(recorder EventRecorder, ps *api.ProfileSource, kind, reason, format string, args ...any) {
+func EmitSourceEvent(recorder events.EventRecorder, ps *api.ProfileSource, kind, reason, format string, args ...any) {
 	recorder.Eventf(ps, nil, kind, reason, "Sync", "%s", redact.Shorten(redact.RemoveControlChars(fmt.Sprintf(format, args...)), redact.MaxEvent))
 }
 

@@ -16,13 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
@@ -41,7 +41,7 @@ type Resolver struct {
 	// Client and Recorder are those of Reconcile: one writes annotations of profiles, the other
 	// events on them.
 	Client   client.Client
-	Recorder notify.EventRecorder
+	Recorder events.EventRecorder
 	// ArgoNamespace has the Applications whose tracking ids name no namespace.
 	ArgoNamespace string
 	// Clock is used for the age of cached answers.

@@ -17,12 +17,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/cache"
+	clientevents "k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/listen"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
 )
 
 // Path is the URL path of requests: Path itself for every source whose key signs the
@@ -53,7 +53,7 @@ type Listener struct {
 	// Live reads the Secrets with keys.
 	Live client.Reader
 	// Recorder emits events about unusable Secrets.
-	Recorder notify.EventRecorder
+	Recorder clientevents.EventRecorder
 	// Namespace of the ProfileSources.
 	Namespace string
 	// Address is the listen address.
