@@ -16,7 +16,10 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
-func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{})) }
+// The API server restricts kubelets as those of kubeadm do.
+func TestMain(m *testing.M) {
+	os.Exit(cluster.Main(m, cluster.Options{APIServerArgs: []string{"--authorization-mode=Node", "--enable-admission-plugins=NodeRestriction"}}))
+}
 
 // root is the path of the repository's root from here.
 const root = "../.."

@@ -17,7 +17,7 @@ import (
 
 // With the rights of a kubelet a node reports about its own files, not for another node (security.md 47).
 func TestNodeReportsForItselfOnly(t *testing.T) {
-	c := cluster.Start(t, cluster.Options{APIServerArgs: []string{"--authorization-mode=Node", "--enable-admission-plugins=NodeRestriction"}})
+	c := cluster.Shared(t)
 	admin := c.Client(t)
 	for _, name := range []string{"one", "two"} {
 		if err := admin.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {

@@ -76,27 +76,12 @@ func newInstallation(t *testing.T, namespace string) *installation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := bare(t)
+	c := cluster.Start(t, cluster.Options{Audit: true, Kinds: cluster.MachineKinds})
 	home := t.TempDir()
 	i := &installation{t: t, cluster: c, client: c.Client(t), namespace: namespace, program: program}
 	i.env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig, "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
 	i.clusterInfo()
 	return i
-}
-
-// bare is a control plane of its own, without our kinds, which cluster.Start installs.
-func bare(t *testing.T) *cluster.Cluster {
-	t.Helper()
-	cluster.Shared(t) // which says whether there is one to be had on this machine
-	c, err := cluster.Run(t.Context(), t.TempDir(), cluster.Options{Audit: true}, os.Stderr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Stop)
-	if err := c.Apply(t.Context(), "../crds"); err != nil {
-		t.Fatal(err)
-	}
-	return c
 }
 
 func (i *installation) clusterInfo() {

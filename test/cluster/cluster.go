@@ -57,7 +57,12 @@ type Options struct {
 	APIServerArgs []string
 	// Controllers replaces the small set that kube-controller-manager runs.
 	Controllers []string
+	// Kinds are the plural names of the kinds that Start and Shared install; nil: all.
+	Kinds []string
 }
+
+// MachineKinds are machine-controller's, for Options.Kinds.
+var MachineKinds = []string{"machinedeployments", "machinesets", "machines"}
 
 // Cluster is a running control plane.
 type Cluster struct {

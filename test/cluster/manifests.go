@@ -37,17 +37,31 @@ const goneTimeout = time.Minute
 // applies: our own kinds, and machine-controller's for tests.
 var CRDs = []string{"deploy/crds", "test/crds"}
 
-// Install applies the CustomResourceDefinitions of CRDs.
-func (c *Cluster) Install(ctx context.Context) error {
+// Install applies the CustomResourceDefinitions of CRDs that have these plural names, or all of them.
+func (c *Cluster) Install(ctx context.Context, kinds ...string) error {
 	root, err := program.Root()
 	if err != nil {
 		return err
 	}
-	paths := make([]string, len(CRDs))
-	for i, dir := range CRDs {
-		paths[i] = filepath.Join(root, dir)
+	var all []*unstructured.Unstructured
+	for _, dir := range CRDs {
+		found, err := readManifests(filepath.Join(root, dir))
+		if err != nil {
+			return err
+		}
+		all = append(all, found...)
 	}
-	return c.Apply(ctx, paths...)
+	if len(kinds) == 0 {
+		return c.ApplyObjects(ctx, all...)
+	}
+	selected := slices.DeleteFunc(all, func(crd *unstructured.Unstructured) bool {
+		kind, _, _ := strings.Cut(crd.GetName(), ".")
+		return !slices.Contains(kinds, kind)
+	})
+	if len(selected) != len(kinds) {
+		return fmt.Errorf("%d of the kinds %q are in %q", len(selected), kinds, CRDs)
+	}
+	return c.ApplyObjects(ctx, selected...)
 }
 
 // Uninstall deletes the CustomResourceDefinitions for which doomed returns true, and returns when

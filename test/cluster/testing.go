@@ -70,8 +70,8 @@ func Main(m *testing.M, o Options, atEnd ...func(c *Cluster, code int) error) in
 	return code
 }
 
-// Shared returns the one control plane of this test binary, with our
-// CustomResourceDefinitions installed. The first test that asks starts it.
+// Shared returns the one control plane of this test binary, with the kinds of
+// Options installed. The first test that asks starts it.
 // TestMain must call Main.
 func Shared(t testing.TB) *Cluster {
 	t.Helper()
@@ -89,8 +89,8 @@ func Shared(t testing.TB) *Cluster {
 	return shared.cluster
 }
 
-// Start gives a test a control plane of its own, with our
-// CustomResourceDefinitions installed. It ends with the test.
+// Start gives a test a control plane of its own, with the kinds of Options installed. It
+// ends with the test.
 func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	c, release, err := begin(t, o)
@@ -167,7 +167,7 @@ func (c *Cluster) Client(t testing.TB, add ...func(*k8sruntime.Scheme) error) cl
 	return cl
 }
 
-// begin starts a control plane in a temporary directory, installs our kinds, and
+// begin starts a control plane in a temporary directory, installs the kinds, and
 // returns the function that removes both.
 func begin(t testing.TB, o Options) (*Cluster, func(), error) {
 	if os.Getenv("OSM_SKIP_CONTROLPLANE") == "1" {
@@ -188,7 +188,7 @@ func begin(t testing.TB, o Options) (*Cluster, func(), error) {
 		return nil, nil, err
 	}
 	release := func() { c.Stop(); remove() }
-	if err := c.Install(ctx); err != nil {
+	if err := c.Install(ctx, o.Kinds...); err != nil {
 		release()
 		return nil, nil, err
 	}

@@ -16,13 +16,10 @@ import (
 
 	"github.com/fluxcd/pkg/gittestserver"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 	"github.com/osm-gitops/osm-gitops/test/program"
 )
@@ -31,21 +28,23 @@ import (
 func (w *world) withCluster(s scene) {
 	w.t.Helper()
 	w.kubectl()
-	c := cluster.Start(w.t, cluster.Options{})
+	var options cluster.Options
+	if s.helm {
+		options.Kinds = cluster.MachineKinds // a release brings ours
+	}
+	c := cluster.Start(w.t, options)
 	kubeconfig := c.Kubeconfig
 	w.clusterInfo(c)
-	clusters := []*cluster.Cluster{c}
 	var worker *cluster.Cluster
 	if s.worker {
-		worker = cluster.Start(w.t, cluster.Options{})
+		worker = cluster.Start(w.t, options)
 		w.clusterInfo(worker)
-		clusters = append(clusters, worker)
 		kubeconfig = w.contexts(map[string]*cluster.Cluster{"seed": c, "worker": worker})
 	}
 	w.asController(c, worker)
 	w.env = append(w.env, "KUBECONFIG="+kubeconfig)
 	if s.helm {
-		w.helm(clusters)
+		w.helm()
 	}
 	if s.registry {
 		w.registry()
@@ -132,19 +131,11 @@ func (w *world) impersonating(c *cluster.Cluster, account string) (path string) 
 	return path
 }
 
-// helm gives a world the helm that tools/helm pins, and takes our kinds from its clusters,
-// which a release brings.
-func (w *world) helm(clusters []*cluster.Cluster) {
+// helm gives a world the helm that tools/helm pins.
+func (w *world) helm() {
 	w.t.Helper()
 	if err := os.Symlink(w.tool("tools/helm", "helm.sh/helm/v3/cmd/helm"), filepath.Join(w.bin, "helm")); err != nil && !os.IsExist(err) {
 		w.t.Fatal(err)
-	}
-	for _, c := range clusters {
-		if err := c.Uninstall(w.t.Context(), func(crd *apiextensionsv1.CustomResourceDefinition) bool {
-			return crd.Spec.Group == api.GroupVersion.Group || crd.Spec.Group == osm.GroupVersion.Group
-		}); err != nil {
-			w.t.Fatal(err)
-		}
 	}
 }
 

@@ -25,8 +25,8 @@ import (
 	programs "github.com/osm-gitops/osm-gitops/test/program"
 )
 
-// standIn is the path of the stand-in program, which TestMain builds.
-var standIn string
+// standIn and boot are the paths of the programs of nodes, which TestMain builds.
+var standIn, boot string
 
 // unavailable says why nodes cannot be had here; nil if they can.
 var unavailable error
@@ -43,11 +43,11 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	standIn = filepath.Join(dir, "standin")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", standIn, "./standin")
+	standIn, boot = filepath.Join(dir, "standin"), filepath.Join(dir, "boot")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", dir, "./standin", "./boot")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "nodescripts: go build ./standin: %v\n%s", err, out)
+		fmt.Fprintf(os.Stderr, "nodescripts: go build ./standin ./boot: %v\n%s", err, out)
 		return 1
 	}
 	unavailable = probe()
@@ -71,7 +71,7 @@ func probe() error {
 	return nil
 }
 
-// dependOnSources names what go build reads for the stand-in. go test notes nothing before the first
+// dependOnSources names what go build reads for these programs. go test notes nothing before the first
 // test, so TestMain cannot do it.
 var dependOnSources = sync.OnceValue(func() error { return programs.DependOn("test/nodescripts", "profiles") })
 

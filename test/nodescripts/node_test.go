@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -214,7 +216,7 @@ func (n *node) run(env []string, argv ...string) result {
 	n.t.Helper()
 	hostname, err := os.ReadFile(n.path("/etc/hostname"))
 	n.must(err)
-	boot, err := json.Marshal(protocol.Boot{
+	how, err := json.Marshal(protocol.Boot{
 		Root: n.dir, Binds: hostBinds(), Devices: []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"},
 		Hostname: strings.TrimSpace(string(hostname)),
 		Argv:     argv, Env: append([]string{"PATH=" + servicePath, "LANG=C.UTF-8"}, env...),
@@ -222,7 +224,7 @@ func (n *node) run(env []string, argv ...string) result {
 	n.must(err)
 	out := &speech{n}
 	cmd := &exec.Cmd{
-		Path: standIn, Args: []string{"boot", string(boot)}, Stdout: out, Stderr: out, ExtraFiles: []*os.File{n.hold},
+		Path: boot, Args: []string{"boot", string(how)}, Stdout: out, Stderr: out, ExtraFiles: []*os.File{n.hold},
 		SysProcAttr: &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC},
 	}
 	n.mu.Lock() // no program of the node is heard before its process is known
@@ -285,8 +287,15 @@ func (n *node) listen() {
 			}
 			wg.Go(func() {
 				defer conn.Close()
-				var c protocol.Call
-				if json.NewDecoder(conn).Decode(&c) != nil {
+				n.mu.Lock()
+				power, dead := n.power, n.dead
+				n.mu.Unlock()
+				if power == nil {
+					<-dead
+					return
+				}
+				c, err := callOf(conn.(*net.UnixConn), power.Pid)
+				if err != nil {
 					return // it died
 				}
 				r, dead := n.answer(c)
@@ -294,11 +303,61 @@ func (n *node) listen() {
 					<-dead // an end of file would be an answer, and the script go on
 					return
 				}
-				_ = json.NewEncoder(conn).Encode(r) // fails if the node has exited
+				_, _ = io.WriteString(conn, r.String()) // fails if the node has exited
 			})
 		}
 	})
 	n.t.Cleanup(func() { l.Close(); wg.Wait() })
+}
+
+// callOf returns the call of the process that has connected. first is process 1 of its node.
+func callOf(conn *net.UnixConn, first int) (c protocol.Call, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return c, err
+	}
+	var peer *syscall.Ucred
+	if controlErr := raw.Control(func(fd uintptr) {
+		peer, err = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	}); controlErr != nil {
+		return c, controlErr
+	}
+	if err != nil {
+		return c, err
+	}
+	argv, pid, err := process(int(peer.Pid))
+	if err != nil {
+		return c, err
+	}
+	c.Argv = append([]string{filepath.Base(argv[0])}, argv[1:]...)
+	for pid != first {
+		argv, pid, err = process(pid)
+		if err != nil {
+			break // it has ended
+		}
+		c.Parents = append(c.Parents, argv)
+	}
+	return c, nil
+}
+
+// process returns a process's command line and its parent.
+func process(pid int) (argv []string, parent int, err error) {
+	dir := "/proc/" + strconv.Itoa(pid)
+	line, err := os.ReadFile(dir + "/cmdline")
+	if err != nil {
+		return nil, 0, err
+	}
+	stat, err := os.ReadFile(dir + "/stat")
+	if err != nil {
+		return nil, 0, err
+	}
+	// pid (name) state ppid; a name may hold anything.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 2 {
+		return nil, 0, fmt.Errorf("%s/stat: %q", dir, stat)
+	}
+	parent, err = strconv.Atoi(fields[1])
+	return strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00"), parent, err
 }
 
 // answer records a call and says what the program does; nil: it never gets to know,

@@ -37,24 +37,12 @@ type kubeOne struct {
 // newKubeOne starts a cluster with machine-controller's kinds, and none of the addon's.
 func newKubeOne(t *testing.T) *kubeOne {
 	t.Helper()
-	cluster.Shared(t) // which says whether there is one to be had on this machine
+	c := cluster.Start(t, cluster.Options{Kinds: cluster.MachineKinds})
 	kubectl, err := program.Kubectl.Path(t.Context(), os.Stderr)
 	if errors.Is(err, program.ErrUnavailable) && os.Getenv("CI") != "true" {
 		t.Skip(err)
 	}
 	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := cluster.Run(t.Context(), t.TempDir(), cluster.Options{}, os.Stderr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Stop)
-	crds, err := Path("..", "crds")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Apply(t.Context(), crds); err != nil {
 		t.Fatal(err)
 	}
 	return &kubeOne{t, c, c.Client(t), kubectl}

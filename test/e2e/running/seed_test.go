@@ -38,9 +38,7 @@ var seedUnused = map[string]string{
 // repository become CustomOperatingSystemProfiles. An edit by hand is restored without a look at
 // the repository, and a profile that operating-system-manager cannot render is refused.
 func TestSeed(t *testing.T) {
-	cluster.Shared(t) // skips if no control plane can be started
-	c := cluster.Start(t, cluster.Options{Audit: true})
-	keepKinds(t, c, []string{"profilesources"})
+	c := cluster.Start(t, cluster.Options{Audit: true, Kinds: []string{"profilesources"}})
 	s := &system{&e2e.System{T: t, Cluster: c, Client: c.Client(t), Git: e2e.NewGitServer(t), Cache: t.TempDir(), Log: &bytes.Buffer{}}}
 	t.Cleanup(func() {
 		if t.Failed() {

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
@@ -37,12 +36,10 @@ type apart struct {
 
 func newApart(t *testing.T) *apart {
 	t.Helper()
-	cluster.Shared(t) // skips if no control plane can be started
 	git := e2e.NewGitServer(t)
 	// Each half has the kinds that docs/controller.md installs there, and machine-controller's.
 	half := func(kinds []string, manifests ...string) *system {
-		c := cluster.Start(t, cluster.Options{Audit: true})
-		keepKinds(t, c, kinds)
+		c := cluster.Start(t, cluster.Options{Audit: true, Kinds: kinds})
 		for i, path := range manifests {
 			manifests[i] = e2e.RepoPath(path)
 		}
@@ -74,24 +71,6 @@ func newApart(t *testing.T) *apart {
 		"--metrics-address", a.metrics[0], "--worker-metrics-address", a.metrics[1],
 	}
 	return a
-}
-
-// keepKinds removes all kinds of CustomResourceDefinitions but some.
-func keepKinds(t *testing.T, c *cluster.Cluster, keep []string) {
-	t.Helper()
-	kept := 0
-	if err := c.Uninstall(t.Context(), func(crd *apiextensionsv1.CustomResourceDefinition) bool {
-		if slices.Contains(keep, crd.Spec.Names.Plural) {
-			kept++
-			return false
-		}
-		return true
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if kept != len(keep) {
-		t.Fatalf("%d of the kinds %q are there", kept, keep)
-	}
 }
 
 func (a *apart) start(flags ...string) {
