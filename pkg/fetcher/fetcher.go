@@ -50,7 +50,7 @@ type Cache struct {
 }
 
 // Setup prepares watches of directories and of Flux. It returns the events that trigger
-// reconciliation of a ProfileSource. A controller calls UnwatchAll when it stops.
+// reconciliation of a ProfileSource. A controller runs UnwatchAll until it stops.
 func (f *Fetcher) Setup(ctx context.Context, indexer client.FieldIndexer) (<-chan event.GenericEvent, error) {
 	if err := indexer.IndexField(ctx, &api.ProfileSource{}, fluxIndex, indexFlux); err != nil {
 		return nil, fmt.Errorf("indexing ProfileSources by sourceRef: %w", err)

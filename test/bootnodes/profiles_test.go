@@ -206,8 +206,8 @@ func names(t *testing.T, text []byte) map[string]bool {
 }
 
 // TestProfiles: from a commit to a Node that is Ready and says so, and notices what is changed on it.
-// With every profile in a soak, and with two otherwise: of Ubuntu's newer cloud-init and systemd a
-// failing boot of TestFailedBoots has to do then.
+// With every profile in a soak, and with two otherwise: Ubuntu's newer cloud-init and systemd boot
+// to the end in the test of the fault api-away.
 func TestProfiles(t *testing.T) {
 	onlyOurs(t)
 	for _, s := range systems {

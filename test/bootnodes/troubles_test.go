@@ -42,8 +42,7 @@ type fault struct {
 // faults are all of them, one a line. Those of single fetches are at the end.
 var faults = append([]fault{
 	{name: "503", system: bookworm, breaks: allUnavailable, always: true},
-	{name: "api-away", system: bookworm, breaks: away, heals: back, always: true},
-	{name: "api-away-trixie", system: trixie, breaks: away, heals: back},
+	{name: "api-away", system: trixie, breaks: away, heals: back, always: true},
 	{name: "reboots", system: bookworm, breaks: reboots("/secrets/", "/kubelet"), reboots: 2, always: true},
 	{name: "wrong-ca", system: bookworm, breaks: func(r *rehearsal) { r.api().disguise() }, refuses: "SSL certificate problem", heals: func(r *rehearsal) { r.api().end() }},
 	{name: "wrong-checksum", system: trixie, breaks: wrongChecksum, refuses: "what was downloaded has not the SHA-256 " + noSum, heals: func(r *rehearsal) { r.downloads().end() }},

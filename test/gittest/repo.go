@@ -109,9 +109,9 @@ func (r *Repo) Head() string {
 	return r.Git("rev-parse", "HEAD")
 }
 
-// Push does what git push --force does with all references below one, such as refs/heads, to a
-// bare repository on the same disk. It links the objects, as git clone does there: git push starts
-// seven more processes.
+// Push makes all references below one, such as refs/heads, those of a bare repository on the same
+// disk, as git push --force does. It links all objects, also unreachable ones, as git clone does
+// there: git push starts seven more processes.
 func (r *Repo) Push(bare, below string) {
 	r.T.Helper()
 	from := filepath.Join(r.Dir, ".git/objects")

@@ -295,8 +295,11 @@ func (n *node) listen() {
 					return
 				}
 				c, err := callOf(conn.(*net.UnixConn), power.Pid)
+				if ended := errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) || errors.Is(err, os.ErrProcessDone); err != nil && !ended {
+					n.t.Errorf("finding out who asks: %v", err)
+				}
 				if err != nil {
-					return // it died
+					return
 				}
 				r, dead := n.answer(c)
 				if r == nil {
@@ -346,6 +349,9 @@ func process(pid int) (argv []string, parent int, err error) {
 	line, err := os.ReadFile(dir + "/cmdline")
 	if err != nil {
 		return nil, 0, err
+	}
+	if len(line) == 0 {
+		return nil, 0, fmt.Errorf("process %d: %w", pid, os.ErrProcessDone)
 	}
 	stat, err := os.ReadFile(dir + "/stat")
 	if err != nil {

@@ -27,13 +27,14 @@ func Controller(ctx context.Context, path string) error {
 	if err := DependOn("cmd", "pkg", "profiles", "deploy", "go.mod"); err != nil {
 		return err
 	}
-	if built := os.Getenv("OSM_CONTROLLER"); built != "" {
+	soak := os.Getenv("OSM_SOAK") == "1"
+	if built := os.Getenv("OSM_CONTROLLER"); built != "" && !soak {
 		return copyProgram(ctx, built, path)
 	}
 	built := filepath.Join(cache, "osm-gitops", "controller")
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false")
 	cgo, link := "0", "-s -w -X main.version=v0.0.0-test -X main.commit=3f2a9c1"
-	if os.Getenv("OSM_SOAK") == "1" {
+	if soak {
 		cgo = "1" // the race detector needs it
 		built += "-race"
 		// Static, as without it: the Pods of tests have no libraries.

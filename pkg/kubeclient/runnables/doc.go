@@ -1,0 +1,3 @@
+// Package runnables has what several packages add to a manager: another cache, and a runnable for every
+// replica.
+package runnables
