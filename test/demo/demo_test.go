@@ -41,7 +41,6 @@ func TestMain(m *testing.M) {
 // TestDemo is the acceptance test: from a commit to the user-data of a node.
 func TestDemo(t *testing.T) {
 	needControlPlane(t)
-	_ = os.Getenv("OSM_CONTROLLER") // an input too: the child reads it, which go test does not see
 	if err := program.DependOn("cmd", "pkg", "profiles", "deploy", "examples", "go.mod", "test/crds", "test/controlplane"); err != nil {
 		t.Fatal(err)
 	}
