@@ -4,6 +4,7 @@ package phrase
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/agext/levenshtein"
 )
@@ -28,7 +29,8 @@ func First(names []string, most int) string {
 	return text
 }
 
-// maxCompared is the length in bytes up to which names are compared: the time grows with its square.
+// maxCompared is the length in bytes up to which an unknown name is compared, with others of at most
+// twice that: the time grows with the square.
 const maxCompared = 250
 
 // DidYouMean ends a message about an unknown name with the known one that is at most two edits from
@@ -38,8 +40,11 @@ func DidYouMean(name string, known []string) string {
 	if len(name) > maxCompared {
 		return ""
 	}
-	nearest, distance := "", max(2, len(name)/4)+1
+	nearest, distance := "", max(2, utf8.RuneCountInString(name)/4)+1
 	for _, k := range known {
+		if len(k) > 2*maxCompared {
+			continue
+		}
 		if d := levenshtein.Distance(strings.ToLower(name), strings.ToLower(k), nil); d < distance {
 			nearest, distance = k, d
 		}
