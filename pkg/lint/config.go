@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,11 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agext/levenshtein"
 	"github.com/bmatcuk/doublestar/v4"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
+	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 	"github.com/osm-gitops/osm-gitops/pkg/profile/strictyaml"
 )
 
@@ -163,19 +164,14 @@ func (c *Config) checkAndParseSuppression(i int, s Suppression, report func(fiel
 
 // unknownRule says that there is no such rule, "" when there is.
 func unknownRule(name string) string {
-	best, distance := "", 4 // slips of the finger
+	var known []string
 	for _, r := range Rules() {
-		if r.Name == name {
-			return ""
-		}
-		if d := levenshtein.Distance(name, r.Name, nil); d < distance {
-			best, distance = r.Name, d
-		}
+		known = append(known, r.Name)
 	}
-	if best != "" {
-		return fmt.Sprintf("unknown rule %q: did you mean %q?", name, best)
+	if slices.Contains(known, name) {
+		return ""
 	}
-	return fmt.Sprintf("unknown rule %q: docs/lint-rules.md lists all rules", name)
+	return fmt.Sprintf("unknown rule %q%s", name, cmp.Or(phrase.DidYouMean(name, known), ": docs/lint-rules.md lists all rules"))
 }
 
 // Apply sets the severities of the file and removes the findings that it suppresses. Findings

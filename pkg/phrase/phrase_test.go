@@ -1,6 +1,7 @@
 package phrase_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/phrase"
@@ -26,5 +27,28 @@ func TestFirst(t *testing.T) {
 	}
 	if got := phrase.First(nil, 2); got != "" {
 		t.Errorf("no names are %q", got)
+	}
+}
+
+func TestDidYouMean(t *testing.T) {
+	long := strings.Repeat("x", 250)
+	known := []string{"KubeVersion", "KubeReserved", "le", "lt", "mode", long}
+	for name, want := range map[string]string{
+		"KubeletVersion": `: did you mean "KubeVersion"?`, "kubeversion": `: did you mean "KubeVersion"?`,
+		"KubeReserxyz": `: did you mean "KubeReserved"?`, // three edits are a quarter of its letters
+		"ubeReserxd":   "",
+		"lx":           `: did you mean "le"?`, // the first of equals
+		"Kubernetes":   "",
+		"\U0001f600\U0001f600\U0001f600\U0001f600": "", // letters are counted, not bytes
+		long:       `: did you mean "` + long + `"?`,
+		long[1:]:   `: did you mean "` + long + `"?`,
+		long + "x": "",
+	} {
+		if got := phrase.DidYouMean(name, known); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+	if got := phrase.DidYouMean(long, []string{strings.Repeat("x", 501)}); got != "" {
+		t.Errorf("compared with 501 bytes: %q", got)
 	}
 }

@@ -2,6 +2,7 @@ package render
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
@@ -258,11 +260,8 @@ func unknownFields(raw []byte) []*invalid.Error {
 		for _, name := range slices.Sorted(maps.Keys(fields)) {
 			switch i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, name) }); {
 			case i < 0:
-				hint := "remove it"
-				if near := invalid.Nearest(name, known); near != "" {
-					hint = fmt.Sprintf("did you mean %q?", near)
-				}
-				problems = append(problems, invalid.At(level.path+"."+name, "is not a field of the provider spec: %s", hint))
+				hint := cmp.Or(phrase.DidYouMean(name, known), ": remove it")
+				problems = append(problems, invalid.At(level.path+"."+name, "is not a field of the provider spec%s", hint))
 			case known[i] == level.child:
 				raw = fields[name]
 			}

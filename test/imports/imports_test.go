@@ -37,11 +37,11 @@ const withClients = 3
 
 // peers are the imports within one layer.
 var peers = map[string][]string{
-	"pkg/profile":     {"pkg/redact", "pkg/source"},
+	"pkg/profile":     {"pkg/redact", "pkg/phrase", "pkg/source"},
 	"pkg/lineage":     {"pkg/render"},
 	"pkg/selection":   {"pkg/profile"},
 	"pkg/attestation": {"pkg/render"},
-	"pkg/render":      {"pkg/redact"},
+	"pkg/render":      {"pkg/redact", "pkg/phrase"},
 	// It renders for the same pools as lint.
 	"pkg/migrate/importer": {"pkg/lint/matrix"},
 	// The code that it shares with the controllers is to move to pkg/lineage.

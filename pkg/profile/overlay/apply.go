@@ -1,15 +1,15 @@
 package overlay
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	"github.com/agext/levenshtein"
-
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/profile/internal/cloudinit"
 	"github.com/osm-gitops/osm-gitops/pkg/profile/strictyaml"
@@ -369,16 +369,7 @@ func (p *patcher) reportExisting(field, what, name, in string) {
 
 // reportMissing reports that a changed or removed element is not in the base.
 func (p *patcher) reportMissing(field, what, name, in string, names []string) {
-	hint := ": remove it here, or name its replacement"
-	best, distance := "", max(2, len(name)/4)+1
-	for _, n := range names {
-		if d := levenshtein.Distance(name, n, nil); len(name) <= strictyaml.MaxFieldBytes && d < distance {
-			best, distance = n, d
-		}
-	}
-	if best != "" {
-		hint = fmt.Sprintf(": did you mean %q?", best)
-	}
+	hint := cmp.Or(phrase.DidYouMean(name, names), ": remove it here, or name its replacement")
 	p.report(field, "there is no %s %q in %s of the base, %s%s", what, name, strings.TrimPrefix(in, "spec."), p.whereInBase(in), hint)
 }
 

@@ -7,12 +7,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/agext/levenshtein"
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 	"github.com/osm-gitops/osm-gitops/pkg/profile/version"
 )
 
@@ -156,7 +156,11 @@ func (d *decoder) decodeStruct(n *yaml.Node, v reflect.Value, field string, dept
 				continue
 			}
 			if i < 0 {
-				d.problem(p.key, at, "is not a field of %s%s", fieldOrDocument(field), suggestField(p.key.Value, known))
+				var names []string
+				for _, f := range known {
+					names = append(names, f.name)
+				}
+				d.problem(p.key, at, "is not a field of %s%s", fieldOrDocument(field), phrase.DidYouMean(p.key.Value, names))
 				continue
 			}
 			f := known[i]
@@ -381,21 +385,4 @@ func tagName(tag string) string {
 		return "boolean"
 	}
 	return strings.TrimPrefix(tag, "!!")
-}
-
-// suggestField returns a hint with the field that was probably meant.
-func suggestField(name string, known []structField) string {
-	if len(name) > MaxFieldBytes {
-		return ""
-	}
-	best, bestDistance := "", 3 // two typing errors at most
-	for _, f := range known {
-		if n := levenshtein.Distance(strings.ToLower(name), strings.ToLower(f.name), nil); n < bestDistance || n == bestDistance && f.name < best {
-			best, bestDistance = f.name, n
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(": did you mean %q?", best)
 }

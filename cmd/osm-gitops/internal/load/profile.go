@@ -9,12 +9,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agext/levenshtein"
-
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
@@ -167,12 +166,7 @@ func (o Origin) selectVersion(ctx context.Context, snap *source.Snapshot, c choi
 // UnknownProfile lists the existing profiles and suggests a similar name.
 func UnknownProfile(requested, where string, names []string) error {
 	const most = 20 // as many as fit on a line
-	near, distance := "", max(2, len(requested)/4)+1
-	for _, name := range names {
-		if d := levenshtein.Distance(strings.ToLower(requested), strings.ToLower(name), nil); d < distance {
-			near, distance = name, d
-		}
-	}
+	hint := phrase.DidYouMean(requested, names)
 	err := fmt.Errorf("profile %q not found in %s", requested, where)
 	switch {
 	case len(names) == 0:
@@ -180,9 +174,5 @@ func UnknownProfile(requested, where string, names []string) error {
 	case len(names) > most:
 		names = append(names[:most:most], "...")
 	}
-	err = fmt.Errorf("%w; there are %s", err, strings.Join(names, ", "))
-	if near != "" {
-		err = fmt.Errorf("%w: did you mean %q?", err, near)
-	}
-	return err
+	return fmt.Errorf("%w; there are %s%s", err, strings.Join(names, ", "), hint)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/Masterminds/sprig/v3"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
+	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 )
 
 // AllowedSprig are the functions of https://masterminds.github.io/sprig/ that templates can
@@ -275,10 +275,8 @@ func ExplainUndefinedFunction(message string) (string, bool) {
 	if reason, ok := ForbiddenSprig[name]; ok {
 		return fmt.Sprintf("the function %q is not available: it %s", name, reason), true
 	}
-	if near := invalid.Nearest(name, slices.Concat(slices.Sorted(maps.Keys(Map)), Builtins)); near != "" {
-		return fmt.Sprintf("there is no function %q: did you mean %q?", name, near), true
-	}
-	return fmt.Sprintf("there is no function %q", name), true
+	known := slices.Concat(slices.Sorted(maps.Keys(Map)), Builtins)
+	return fmt.Sprintf("there is no function %q%s", name, phrase.DidYouMean(name, known)), true
 }
 
 // Builtins are text/template's own functions.

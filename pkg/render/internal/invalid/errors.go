@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/agext/levenshtein"
-
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
@@ -180,21 +178,6 @@ func Problems(err error) []*Error {
 		return out
 	}
 	return nil
-}
-
-// Nearest returns the known name that is at most two edits from name, or for a long name a
-// quarter of its letters: "KubeletVersion" gives "KubeVersion".
-func Nearest(name string, known []string) string {
-	if len(name) > MaxNameBytes {
-		return ""
-	}
-	best, bestDistance := "", max(2, len(name)/4)+1
-	for _, k := range known {
-		if d := levenshtein.Distance(strings.ToLower(name), strings.ToLower(k), nil); d < bestDistance {
-			best, bestDistance = k, d
-		}
-	}
-	return best
 }
 
 // FromJSONError rewrites an error of encoding/json without quoting values.

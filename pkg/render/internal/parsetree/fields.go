@@ -3,11 +3,10 @@ package parsetree
 import (
 	"errors"
 	"reflect"
-	"strconv"
 	"strings"
 	"text/template/parse"
 
-	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
+	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 )
 
 // CheckFields reports fields that the data does not have, at the places where "." or "$" is
@@ -82,11 +81,7 @@ func (w fieldWalker) followChain(n parse.Node, names []string) {
 	for i, name := range names {
 		next, ok := memberType(typ, name)
 		if !ok {
-			hint := ""
-			if near := invalid.Nearest(name, structFieldNames(typ)); near != "" {
-				hint = ": did you mean " + strconv.Quote(near) + "?"
-			}
-			w.report(n, errors.New("."+strings.Join(names[:i+1], ".")+" does not exist"+hint))
+			w.report(n, errors.New("."+strings.Join(names[:i+1], ".")+" does not exist"+phrase.DidYouMean(name, structFieldNames(typ))))
 			return
 		}
 		if typ = next; typ == nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/template/parse"
 
+	"github.com/osm-gitops/osm-gitops/pkg/phrase"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/parsetree"
 )
@@ -73,11 +74,7 @@ func checkTemplate(data reflect.Type, tmpl *program, source, field, path string,
 	parsetree.CheckFields(data, tmpl.Root, report)
 	for _, n := range tmpl.Root.Nodes {
 		if n, ok := n.(*parse.TemplateNode); ok && tmpl.Lookup(n.Name) == nil && !slices.Contains(templates, n.Name) {
-			hint := ""
-			if near := invalid.Nearest(n.Name, templates); near != "" {
-				hint = ": did you mean " + strconv.Quote(near) + "?"
-			}
-			report(n, errors.New("there is no template "+strconv.Quote(n.Name)+hint))
+			report(n, errors.New("there is no template "+strconv.Quote(n.Name)+phrase.DidYouMean(n.Name, templates)))
 		}
 	}
 	return problems
