@@ -145,9 +145,10 @@ func (c *cloud) openFront() error {
 // watch notes the arguments of all processes, until the tests end.
 func (c *cloud) watch() {
 	for {
-		lines, _ := filepath.Glob("/proc/[0-9]*/cmdline") // the pattern is right
-		for _, path := range lines {
-			if b, err := os.ReadFile(path); err == nil && len(b) > 0 {
+		// Not /proc/[0-9]*/cmdline: Glob would list every folder, which takes four times as long.
+		processes, _ := filepath.Glob("/proc/[0-9]*") // the pattern is right
+		for _, dir := range processes {
+			if b, err := os.ReadFile(dir + "/cmdline"); err == nil && len(b) > 0 {
 				c.mu.Lock()
 				c.seen[string(bytes.ReplaceAll(b, []byte{0}, []byte{' '}))] = true
 				c.mu.Unlock()

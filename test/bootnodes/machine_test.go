@@ -300,18 +300,18 @@ func (m *machine) wait() int {
 // initOf finds, below a process, the one that is number 1 in a namespace of its own.
 func initOf(pid int) (int, error) {
 	below := map[int]bool{pid: true}
-	processes, err := filepath.Glob("/proc/[0-9]*/status")
+	processes, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		return 0, err
 	}
 	found := 0
 	parents, inits := map[int]int{}, []int{}
-	for _, path := range processes {
-		b, err := os.ReadFile(path)
+	for _, dir := range processes {
+		b, err := os.ReadFile(dir + "/status")
 		if err != nil {
 			continue // it has ended
 		}
-		id, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		id, err := strconv.Atoi(filepath.Base(dir))
 		if err != nil {
 			return 0, err
 		}

@@ -61,7 +61,8 @@ func (m *machine) furnish() {
 	m.t.Helper()
 	m.write("/etc/hosts", "127.0.0.1 localhost\n"+publishersAddress+" "+strings.Join(publisherNames, " ")+"\n", 0o644)
 	m.write("/etc/nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files myhostname\n", 0o644)
-	m.write("/etc/cloud/cloud.cfg.d/90-rehearsal.cfg", "datasource_list: [NoCloud, None]\nnetwork: {config: disabled}\nlocale: C.UTF-8\n", 0o644)
+	// An RSA key of the host takes up to a second of CPU, and nobody uses it.
+	m.write("/etc/cloud/cloud.cfg.d/90-rehearsal.cfg", "datasource_list: [NoCloud, None]\nnetwork: {config: disabled}\nlocale: C.UTF-8\nssh_genkeytypes: [ed25519]\n", 0o644)
 	m.write("/etc/apt/sources.list", fmt.Sprintf("deb [signed-by=/etc/apt/keyrings/debian.asc] https://%s/debian %s main\n", debianName, m.system.suite()), 0o644)
 	m.write("/etc/apt/keyrings/debian.asc", m.cloud.publishers.key, 0o644)
 	// Without a resolver apt's query for SRV records takes ten seconds.

@@ -68,7 +68,7 @@ func TestApplicationInstalls(t *testing.T) {
 		t.Errorf("-helm install +Application:\n%s", diff)
 	}
 
-	c := cluster.Start(t, cluster.Options{})
+	c := cluster.Shared(t)
 	if err := c.Apply(t.Context(), "../argocd/crds"); err != nil {
 		t.Fatal(err)
 	}

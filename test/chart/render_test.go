@@ -1,8 +1,8 @@
 package chart
 
 import (
-	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -37,30 +37,56 @@ func TestMain(m *testing.M) {
 // errUnavailable means that Helm's library cannot be had on this machine.
 var errUnavailable = errors.New("the libraries of Helm and kustomize cannot be had on this machine")
 
-// renderer is the path of a program with the libraries of Helm and kustomize.
-var renderer = sync.OnceValues(func() (string, error) {
+// renderer is a running program with the libraries of Helm and kustomize. It ends with the tests,
+// when its standard input does.
+var renderer = sync.OnceValues(func() (r struct {
+	requests *json.Encoder
+	answers  *json.Decoder
+}, err error,
+) {
 	p := program.Program{Name: "chart-render", Sources: "test/chart/render", Package: ".", Args: []string{"-trimpath"}, Minutes: "a minute"}
 	if err := program.DependOn("deploy"); err != nil {
-		return "", err
+		return r, err
 	}
-	return p.Path(context.Background(), os.Stderr) //nolint:forbidigo // no test: the program is built once for all
+	path, err := p.Path(context.Background(), os.Stderr) //nolint:forbidigo // no test: the program is built once for all
+	if err != nil {
+		return r, err
+	}
+	cmd := exec.Command(path)
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return r, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return r, err
+	}
+	r.requests, r.answers = json.NewEncoder(stdin), json.NewDecoder(stdout)
+	return r, cmd.Start()
 })
 
-// render runs the renderer with values on its standard input.
+// render sends the renderer values and arguments.
 func render(t *testing.T, values string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
-	path, err := renderer()
+	r, err := renderer()
 	if errors.Is(err, program.ErrUnavailable) && os.Getenv("CI") != "true" {
 		t.Skip(err) // without the module proxy; CI fails below
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), path, args...)
-	var out, errs bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(values), &out, &errs
-	err = cmd.Run()
-	return out.String(), errs.String(), err
+	var answer struct {
+		Stdout, Stderr string
+		Refused        bool
+	}
+	if err := errors.Join(r.requests.Encode(map[string]any{"args": args, "values": values}), r.answers.Decode(&answer)); err != nil {
+		t.Fatalf("the renderer does not answer %q: %v", args, err)
+	}
+	if answer.Refused {
+		err = errors.New("it is refused")
+	}
+	return answer.Stdout, answer.Stderr, err
 }
 
 // chart renders the chart for a namespace, as the release that docs/install.md makes.

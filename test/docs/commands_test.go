@@ -116,9 +116,8 @@ const prelude = `
 # A configuration that changes is absent for a moment, and has another digest then.
 configured() {
 	local osc=osc/${1#*/}-${1%/*}-config secret=secret/${1#*/}-${1%/*}-bootstrap-config digest='{.metadata.annotations.gitops\.k8c\.io/input-digest}' now end=$((SECONDS + 60))
-	until kubectl -n kube-system wait --for=create --timeout=60s "$osc" && now=$(kubectl -n kube-system get "$osc" -o "jsonpath=$digest") &&
-		kubectl -n cloud-init-settings wait --for=create --timeout=60s "$secret" &&
-		kubectl -n cloud-init-settings wait --timeout=10s "$secret" --for="jsonpath=$digest=$now"; do
+	until now=$(kubectl -n kube-system wait --for=create --timeout=60s "$osc" -o "jsonpath=$digest") &&
+		kubectl -n cloud-init-settings wait --for=create --for="jsonpath=$digest=$now" --timeout=10s "$secret"; do
 		((SECONDS < end)) || return 1
 		sleep 0.2
 	done
@@ -143,8 +142,8 @@ joined() {
 	configured kube-system/workers
 	made MachineSet workers-7c9f kube-system MachineDeployment workers
 	made Machine workers-7c9f-x2x4k kube-system MachineSet workers-7c9f
-	digest=$(kubectl -n cloud-init-settings get secret workers-kube-system-provisioning-config -o jsonpath='{.metadata.annotations.gitops\.k8c\.io/input-digest}')
-	commit=$(kubectl -n cloud-init-settings get secret workers-kube-system-provisioning-config -o jsonpath='{.metadata.annotations.gitops\.k8c\.io/commit}')
+	read -r digest commit <<<"$(kubectl -n cloud-init-settings get secret workers-kube-system-provisioning-config \
+		-o jsonpath='{.metadata.annotations.gitops\.k8c\.io/input-digest} {.metadata.annotations.gitops\.k8c\.io/commit}')"
 	digest=${digest#v1:sha256:}
 	kubectl create -f - <<-END
 	{apiVersion: v1, kind: Node, metadata: {name: workers-7c9f-x2x4k, labels: {

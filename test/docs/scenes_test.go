@@ -49,8 +49,7 @@ func scenes() []scene {
 			{block: "docs/completion.md: $ osm-gitops __complete lint --severity ''", same: true},
 		}},
 		{name: "quick start", cluster: true, helm: true, registry: true, acts: quickStart()},
-		{name: "beside Flux and Argo CD", cluster: true, acts: besideOthers()},
-		{name: "a cluster", cluster: true, acts: inCluster()},
+		{name: "a cluster", cluster: true, acts: append(inCluster(), besideOthers()...)},
 		{name: "Helm", cluster: true, helm: true, acts: withHelm()},
 		{name: "two clusters", cluster: true, worker: true, helm: true, acts: inTwoClusters()},
 		{name: "from operating-system-manager", cluster: true, acts: fromReference()},
@@ -87,7 +86,7 @@ func quickStart() []act {
 	}
 }
 
-// besideOthers has the definitions of Flux and Argo CD in the cluster, and neither of them.
+// besideOthers puts the definitions of Flux and Argo CD into a cluster, and neither of them.
 func besideOthers() []act {
 	return []act{
 		{block: "docs/demo.md: kubectl create namespace flux-system", first: `rm -r examples; for d in test examples pkg; do ln -s "$REPOSITORY/$d" $d; done`},

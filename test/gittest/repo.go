@@ -111,19 +111,26 @@ func (r *Repo) Head() string {
 
 // Push makes all references below one, such as refs/heads, those of a bare repository on the same
 // disk, as git push --force does. It links all objects, also unreachable ones, as git clone does
-// there: git push starts seven more processes.
+// there, and copies the files of references: git push starts nine processes. References must not be packed.
 func (r *Repo) Push(bare, below string) {
 	r.T.Helper()
-	from := filepath.Join(r.Dir, ".git/objects")
-	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+	r.copyTo(bare, "objects", os.Link)
+	r.copyTo(bare, below, replaceFile)
+}
+
+// copyTo brings every file below a folder of .git to a bare repository.
+func (r *Repo) copyTo(bare, folder string, bring func(from, to string) error) {
+	r.T.Helper()
+	git := filepath.Join(r.Dir, ".git")
+	err := filepath.WalkDir(filepath.Join(git, folder), func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		to := filepath.Join(bare, "objects", strings.TrimPrefix(path, from))
+		to := filepath.Join(bare, strings.TrimPrefix(path, git))
 		if d.IsDir() {
 			err = os.Mkdir(to, 0o755)
 		} else {
-			err = os.Link(path, to)
+			err = bring(path, to)
 		}
 		if errors.Is(err, fs.ErrExist) {
 			return nil
@@ -133,8 +140,18 @@ func (r *Repo) Push(bare, below string) {
 	if err != nil {
 		r.T.Fatal(err)
 	}
-	updates := r.Git("for-each-ref", "--format=update %(refname) %(objectname)", below)
-	Input(r.T, bare, strings.NewReader(updates+"\n"), "update-ref", "--stdin")
+}
+
+// replaceFile replaces a reference at once, as git does.
+func replaceFile(from, to string) error {
+	content, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(to+".lock", content, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(to+".lock", to)
 }
 
 // Link makes a symlink.

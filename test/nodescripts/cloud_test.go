@@ -316,9 +316,9 @@ func download(host, p string) []byte {
 	case host == "dl.k8s.io" && strings.Contains(p, "/bin/linux/"):
 		return program(path.Base(p), strings.Split(p, "/")[1])
 	case host == "github.com" && strings.HasPrefix(p, "/containernetworking/plugins/releases/download/"):
-		return nodefixture.Archive(archived, "bridge", "host-local", "loopback", "portmap")
+		return plugins()
 	case host == "github.com" && strings.HasPrefix(p, "/kubernetes-sigs/cri-tools/releases/download/"):
-		return nodefixture.Archive(archived, "crictl")
+		return crictl()
 	case host == "download.docker.com" && strings.HasSuffix(p, "/gpg"):
 		return []byte("-----BEGIN PGP PUBLIC KEY BLOCK-----\n" + strings.Repeat("mQINBFit2ioBEADhWpZ8wvZ6hUTiXOwQHXMAlaFHcPH9hAtr4F1y2+OYdbtMuth\n", 40) + "-----END PGP PUBLIC KEY BLOCK-----\n")
 	}
@@ -329,6 +329,12 @@ func download(host, p string) []byte {
 func program(name, version string) []byte {
 	return []byte("#!/bin/bash\n# " + name + " " + version + "\n" + strings.Repeat("# nothing to be run\n", 2000) + `printf '%s\n' "$@"` + "\n")
 }
+
+// The archives are compressed once: the checksum and the file of each are asked for in every boot.
+var (
+	plugins = sync.OnceValue(func() []byte { return nodefixture.Archive(archived, "bridge", "host-local", "loopback", "portmap") })
+	crictl  = sync.OnceValue(func() []byte { return nodefixture.Archive(archived, "crictl") })
+)
 
 // archived is a binary in an archive.
 func archived(name string) []byte { return program(name, "archived") }

@@ -96,8 +96,7 @@ func (r *rehearsal) differences() []string {
 // rendered is the content of a file of the provisioning stage.
 func (r *rehearsal) rendered(path string) string {
 	r.t.Helper()
-	_, out := r.scenario.rendered(r.t)
-	for _, f := range out.OSC.ProvisioningConfig.Files {
+	for _, f := range r.made.OSC.ProvisioningConfig.Files {
 		if f.Path == path {
 			return f.Content.Inline.Data
 		}
@@ -218,6 +217,9 @@ func TestMatchTakesPathsLiterally(t *testing.T) {
 // TestMatchWithFailingPrograms: a program that fails tells nothing about the node. The next check does.
 func TestMatchWithFailingPrograms(t *testing.T) {
 	const edited = "/etc/osm-gitops/provenance.json"
+	r := matching(t)
+	r.wantDifferences("after a boot")
+	kept := r.read(edited)
 	for name, script := range map[string]string{
 		"stat fails":                     "stat exit 1",
 		"stat ends early":                `stat /usr/bin/stat "$@" | head -n 3; exit 1`,
@@ -233,22 +235,17 @@ func TestMatchWithFailingPrograms(t *testing.T) {
 		"list-unit-files killed":         `systemctl [[ $1 != list-unit-files ]] && exec /usr/bin/systemctl "$@"; exit 137`,
 		"is-system-running says nothing": `systemctl if [[ $1 == show ]]; then echo ActiveState=inactive; elif [[ $1 == is-system-running ]]; then exit 1; else exec /usr/bin/systemctl "$@"; fi`,
 	} {
-		t.Run(name, func(t *testing.T) {
-			r := matching(t)
-			r.wantDifferences("after a boot")
-			kept := r.read(edited)
-			r.write(edited, "mine", 0o644)
-			program, text, _ := strings.Cut(script, " ")
-			wrapper := "/usr/local/sbin/" + program
-			r.write(wrapper, "#!/bin/bash\n"+text+"\n", 0o755)
-			if sent := r.compares(); sent != nil {
-				t.Errorf("the Node gets %q", sent)
-			}
-			r.must(os.Remove(r.path(wrapper)))
-			r.wantDifferences("at the next check", edited+" Content")
-			r.write(edited, kept, 0o644)
-			r.wantDifferences("in the end")
-		})
+		program, text, _ := strings.Cut(script, " ")
+		wrapper := "/usr/local/sbin/" + program
+		r.write(edited, "mine", 0o644)
+		r.write(wrapper, "#!/bin/bash\n"+text+"\n", 0o755)
+		if sent := r.compares(); sent != nil {
+			t.Errorf("%s, and the Node gets %q", name, sent)
+		}
+		r.must(os.Remove(r.path(wrapper)))
+		r.wantDifferences(name+": at the next check", edited+" Content")
+		r.write(edited, kept, 0o644)
+		r.wantDifferences(name + ": in the end")
 	}
 }
 

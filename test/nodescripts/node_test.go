@@ -456,10 +456,10 @@ func (n *network) do(f func()) {
 func (n *network) ip(t testing.TB, commands ...string) {
 	t.Helper()
 	n.do(func() {
-		for _, c := range commands {
-			if out, err := exec.Command("ip", strings.Fields(c)...).CombinedOutput(); err != nil {
-				t.Errorf("ip %s: %v: %s", c, err, out)
-			}
+		cmd := exec.Command("ip", "-batch", "-")
+		cmd.Stdin = strings.NewReader(strings.Join(commands, "\n"))
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("ip %q: %v: %s", commands, err, out)
 		}
 	})
 }
@@ -467,14 +467,15 @@ func (n *network) ip(t testing.TB, commands ...string) {
 // uplink gives the network an interface with these addresses and default routes.
 func (n *network) uplink(t testing.TB, addresses ...string) {
 	t.Helper()
-	n.ip(t, "link add eth0 type veth peer name peer0", "link set eth0 up", "link set peer0 up")
+	commands := []string{"link add eth0 type veth peer name peer0", "link set eth0 up", "link set peer0 up"}
 	for _, a := range addresses {
 		if strings.Contains(a, ":") {
-			n.ip(t, "-6 addr add "+a+" dev eth0 nodad", "-6 route add default dev eth0")
+			commands = append(commands, "addr add "+a+" dev eth0 nodad", "route add ::/0 dev eth0")
 		} else {
-			n.ip(t, "addr add "+a+" dev eth0", "route add default dev eth0")
+			commands = append(commands, "addr add "+a+" dev eth0", "route add default dev eth0")
 		}
 	}
+	n.ip(t, commands...)
 }
 
 func (n *network) listen(t testing.TB, address string) net.Listener {

@@ -32,6 +32,34 @@ var boundToken = strings.Join([]string{
 
 func reporting(s *scenario) { s.token = boundToken }
 
+// reportingNode is a node that has booted and can report. The cases of a test share it: each makes it forget
+// what another reported.
+func reportingNode(t *testing.T) *rehearsal {
+	t.Helper()
+	r := rehearse(t, scenarios[0].with(reporting))
+	r.up()
+	r.onCall = nil
+	return r
+}
+
+func (r *rehearsal) forgetReports() {
+	r.cloud.reports = nil
+	for _, path := range []string{"/root/attempts", "/var/log/boot-reports"} {
+		r.must(os.RemoveAll(r.path(path)))
+	}
+}
+
+// replace replaces a text of a script, which must be there, until what it returns is called.
+func (r *rehearsal) replace(path, old, new string) (undo func()) {
+	r.t.Helper()
+	text := r.read(path)
+	if !strings.Contains(text, old) {
+		r.t.Fatalf("%s has no %q", path, old)
+	}
+	r.write(path, strings.ReplaceAll(text, old, new), 0o755)
+	return func() { r.write(path, text, 0o755) }
+}
+
 // entries are those of one report, which the schema must accept.
 func (r *rehearsal) entries(report string) map[api.BootStage]api.MachineBoot {
 	r.t.Helper()
@@ -326,6 +354,8 @@ case $(wc -l </root/attempts) in
 5) (exit 4) && [[ kubelet-client-current.pem ]] ;;
 esac
 `
+	parallel(t)
+	r := reportingNode(t)
 	for name, c := range map[string]struct {
 		before, script string
 		want           []outcomes
@@ -356,10 +386,7 @@ esac
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			parallel(t)
-			r := rehearse(t, scenarios[0].with(reporting))
-			r.up()
-			r.onCall = nil
+			r.forgetReports()
 			r.write("/var/log/boot-reports", c.before, 0o644)
 			r.write("/opt/bin/fails", c.script, 0o755)
 			if got := r.run(nil, "/opt/bin/supervise-setup.sh", "/opt/bin/fails"); got.status != 0 {
@@ -386,29 +413,26 @@ esac
 // the clock is set, it is not reported more often.
 func TestBootstrapReports(t *testing.T) {
 	const begins, failed = "n=0 pause=1", "SECONDS=0"
+	parallel(t)
+	r := reportingNode(t)
 	for name, c := range map[string]struct {
-		weaken [2]string
-		fails  string
-		want   int
+		old, new string
+		fails    string
+		want     int
 	}{
-		"the same cause":             {[2]string{}, "false", 1},
-		"after a minute":             {[2]string{failed, "SECONDS=60"}, "false", 2},
-		"after four minutes":         {[2]string{failed, "SECONDS=240"}, "false", 3},
-		"after ten minutes":          {[2]string{failed, "SECONDS=600"}, "false", 4},
-		"half an hour in an attempt": {[2]string{begins, begins + " SECONDS=1800"}, "false", 1},
-		"the clock is set":           {[2]string{failed, "SECONDS=2000000"}, "false", 4},
-		"the clock goes back":        {[2]string{failed, "SECONDS=-2000000"}, "false", 1},
-		"another line":               {[2]string{}, "if ((n == 3)); then\n    false\n  fi\n  false", 3},
-		"another status":             {[2]string{}, "(exit $((n % 2 + 1)))", 4},
+		"the same cause":             {"", "", "false", 1},
+		"after a minute":             {failed, "SECONDS=60", "false", 2},
+		"after four minutes":         {failed, "SECONDS=240", "false", 3},
+		"after ten minutes":          {failed, "SECONDS=600", "false", 4},
+		"half an hour in an attempt": {begins, begins + " SECONDS=1800", "false", 1},
+		"the clock is set":           {failed, "SECONDS=2000000", "false", 4},
+		"the clock goes back":        {failed, "SECONDS=-2000000", "false", 1},
+		"another line":               {"", "", "if ((n == 3)); then\n    false\n  fi\n  false", 3},
+		"another status":             {"", "", "(exit $((n % 2 + 1)))", 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			parallel(t)
-			r := rehearse(t, scenarios[0].with(func(s *scenario) {
-				reporting(s)
-				s.weaken = c.weaken
-			}))
-			r.up()
-			r.onCall = nil
+			r.forgetReports()
+			defer r.replace("/opt/bin/supervise.sh", c.old, c.new)()
 			r.write("/opt/bin/fails", "set -e\necho x >>/root/attempts\nn=$(wc -l </root/attempts)\nif ((n < 10)); then\n  "+c.fails+"\nfi\n", 0o755)
 			if got := r.run(nil, "/opt/bin/supervise.sh", "/opt/bin/fails"); got.status != 0 {
 				t.Fatalf("it ends with %d: %s", got.status, got.output)
@@ -429,9 +453,7 @@ func TestBootstrapReports(t *testing.T) {
 // TestReportsOnFullDisk: a node whose disk is full says so.
 func TestReportsOnFullDisk(t *testing.T) {
 	parallel(t)
-	r := rehearse(t, scenarios[0].with(reporting))
-	r.up()
-	r.onCall = nil
+	r := reportingNode(t)
 	// Nothing can be written where the disk is; /run is in memory.
 	for _, path := range []string{"/var/log/osm-gitops/cause", "/var/log/osm-gitops/log", "/var/log/osm-gitops/Setup.json", "/var/log/boot-reports"} {
 		r.must(os.MkdirAll(r.path(filepath.Dir(path)), 0o755))
@@ -456,6 +478,8 @@ func TestReportsOfOtherCommands(t *testing.T) {
 	script := func(command string) []string {
 		return []string{"/opt/bin/x", "#!/bin/bash\nset -eu\n" + fmt.Sprintf(once, command) + "\n"}
 	}
+	parallel(t)
+	r := reportingNode(t)
 	for name, c := range map[string]struct {
 		env, argv []string
 		want      api.MachineBoot
@@ -466,10 +490,7 @@ func TestReportsOfOtherCommands(t *testing.T) {
 		"exit without a word":           {nil, script("exit 4"), api.MachineBoot{File: "/opt/bin/x", ExitStatus: 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			parallel(t)
-			r := rehearse(t, scenarios[0].with(reporting))
-			r.up()
-			r.onCall = nil
+			r.forgetReports()
 			argv := c.argv
 			if argv[0] == "/opt/bin/x" {
 				r.write(argv[0], argv[1], 0o755)
@@ -494,6 +515,8 @@ func TestReportsOfOtherCommands(t *testing.T) {
 // clock is set while a script fails, the next attempts follow all the same.
 func TestReportsAreFew(t *testing.T) {
 	const original, faster = "start=$SECONDS due=(0 60 240 600)", "start=$SECONDS due=(0 1 2 3)"
+	parallel(t)
+	r := reportingNode(t)
 	for name, c := range map[string]struct {
 		schedule    string
 		fails       string
@@ -504,13 +527,8 @@ func TestReportsAreFew(t *testing.T) {
 		"weeks in a step": {"start=$((SECONDS - 2000000)) due=(0 60 240 600)", "false", 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			parallel(t)
-			r := rehearse(t, scenarios[0].with(func(s *scenario) {
-				reporting(s)
-				s.weaken = [2]string{original, c.schedule}
-			}))
-			r.up()
-			r.onCall = nil
+			r.forgetReports()
+			defer r.replace("/opt/bin/supervise-setup.sh", original, c.schedule)()
 			r.write("/opt/bin/fails", "#!/bin/bash\nset -e\necho x >>/root/attempts\nif (($(wc -l </root/attempts) < 20)); then\n  read -r -t 0.3 <> <(:) || true\n  "+c.fails+"\nfi\n", 0o755)
 			if got := r.run(nil, "/opt/bin/supervise-setup.sh", "/opt/bin/fails"); got.status != 0 {
 				t.Fatalf("it ends with %d: %s", got.status, got.output)

@@ -175,6 +175,7 @@ type rehearsal struct {
 	// secrets are the files that only root can read.
 	secrets []string
 	input   render.Input
+	made    *render.Output // of input
 }
 
 // wanted is a file that appears at once, or not at all. A mode of 0 is any.
@@ -197,7 +198,7 @@ func rehearse(t testing.TB, s scenario) *rehearsal {
 	if !strings.Contains(s.family, "6") {
 		r.net.uplink(t, nodeAddress+"/24")
 	}
-	r.input = in
+	r.input, r.made = in, out
 	provisioning := "web-kube-system-provisioning-config"
 	kubeconfig := "kube-system-web-kubelet-bootstrap-config"
 	kubeconfigText := render.BootstrapKubeconfig(in.Cluster.Server, in.Settings.KubernetesCACert, bootstrapToken)

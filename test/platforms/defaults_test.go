@@ -30,19 +30,16 @@ func TestKubeOneWithoutAddon(t *testing.T) {
 	s.Served("pool", "v1.0.0")
 }
 
-// KKP writes the default profile of a datacenter into the first MachineDeployment, and copies the
-// profile into the user cluster. The pool gets it, and from Git as soon as a source has that name.
-func TestKKPDefaultProfileOfDatacenter(t *testing.T) {
-	s := newKKP(t)
-	if err := s.Cluster.Apply(t.Context(), e2e.RepoPath("deploy/kkp/user-cluster.yaml")); err != nil {
-		t.Fatal(err)
-	}
+// defaultOfDatacenter is the default profile of a datacenter, which KKP writes into the first
+// MachineDeployment and copies into the user cluster. The pool gets it, and from Git as soon as a
+// source has that name.
+func defaultOfDatacenter(s *e2e.System) {
+	s.T.Helper()
+	s.Stop()
 	s.ApplyYAML(strings.Replace(e2e.OSP("osp-of-datacenter", "v1.0.0", "echo copied"), "metadata:", "metadata:\n  namespace: "+e2e.Namespace, 1))
-	s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
-	s.Source()
 	s.Start("--leader-elect=true")
 	s.Pool("pool", "osp-of-datacenter")
 	s.Served("pool", "v1.0.0")
-	s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-of-datacenter", "v1.1.0", "echo from Git")})
+	s.Git.Push(map[string]string{"b.yaml": e2e.OSP("osp-of-datacenter", "v1.1.0", "echo from Git")})
 	s.Served("pool", "v1.1.0")
 }

@@ -189,6 +189,7 @@ func TestKKPInAnyOrder(t *testing.T) {
 	s.Source()
 	s.Start("--leader-elect=true")
 	s.Served("web", "v1.0.0")
+	s.Run("default profile of a datacenter", func(*testing.T) { defaultOfDatacenter(s) })
 }
 
 // worksAsReference does what operating-system-manager does with the permissions of a platform: it

@@ -169,7 +169,9 @@ func Apply(ctx context.Context, kubectl, kubeconfig string, objects []*unstructu
 		in.WriteString("---\n")
 		in.Write(text)
 	}
-	cmd := exec.CommandContext(ctx, kubectl, "--kubeconfig", kubeconfig, "apply", "-f", "-", "--prune", "-l", AddonLabel+"="+Addon)
+	// For each object kubectl would parse the API server's OpenAPI document of the group twice, to merge
+	// with the strategies that it has compiled in as well; that was half of its CPU.
+	cmd := exec.CommandContext(ctx, kubectl, "--kubeconfig", kubeconfig, "apply", "-f", "-", "--prune", "-l", AddonLabel+"="+Addon, "--openapi-patch=false")
 	cmd.Stdin = &in
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("kubectl apply: %w\n%s", err, out)

@@ -65,8 +65,8 @@ type report struct {
 // downloaded.
 var errUnavailable = errors.New("no browser to look at pages with")
 
-// run loads the pages of a plan. It skips the test if there is no browser, and fails it in CI.
-func (p plan) run(t *testing.T) report {
+// needsBrowser finds Chromium and what drives it. It skips the test if there is none, and fails it in CI.
+func needsBrowser(t *testing.T) (chromium, modules string) {
 	t.Helper()
 	chromium, modules, err := browser(t)
 	if err != nil {
@@ -76,6 +76,13 @@ func (p plan) run(t *testing.T) report {
 		fmt.Fprintf(os.Stderr, "page: SKIPPED %s: %v\n", t.Name(), err)
 		t.Skip(err) // a machine without Chromium; CI has failed above
 	}
+	return chromium, modules
+}
+
+// run loads the pages of a plan.
+func (p plan) run(t *testing.T) report {
+	t.Helper()
+	chromium, modules := needsBrowser(t)
 	in, err := json.Marshal(p)
 	if err != nil {
 		t.Fatal(err)

@@ -16,18 +16,23 @@ const variants = {
   zoomed: { viewport: { width: 320, height: 512 }, colorScheme: "light" }, // 1280 by 1024 at 400 %
 };
 
-// pages are open, one for each variant. Looks follow each other in it: a new window and a renderer that has
-// not compiled axe-core yet take twice the CPU of a look.
+// pages are open, one for each kind of screen. Looks follow each other in it: a new window and a renderer
+// that has not compiled axe-core yet take twice the CPU of a look.
 const pages = new Map();
 
-// pageFor gives the page of a variant, and opens it for the first look.
+// pageFor gives a page with the screen and the colors of a variant, and opens it for the first look.
 async function pageFor(browser, look) {
-  const key = look.variant + (look.password ?? "");
+  const { viewport, colorScheme, ...screen } = variants[look.variant];
+  const key = JSON.stringify([screen, look.password]);
   if (!pages.has(key)) {
-    const context = await browser.newContext({ ...variants[look.variant], reducedMotion: "reduce", locale: "en-GB", ...(look.password ? { httpCredentials: { username: "token", password: look.password } } : {}), ignoreHTTPSErrors: !!look.password });
+    const context = await browser.newContext({ ...screen, reducedMotion: "reduce", locale: "en-GB", ...(look.password ? { httpCredentials: { username: "token", password: look.password } } : {}), ignoreHTTPSErrors: !!look.password });
+    await context.addInitScript(axe); // by the debugger's protocol, once: the page's own policy lets nothing run
     pages.set(key, await context.newPage());
   }
-  return pages.get(key);
+  const page = pages.get(key);
+  await page.setViewportSize(viewport);
+  await page.emulateMedia({ colorScheme });
+  return page;
 }
 
 // see opens an address in one variant and tells what there is.
@@ -69,10 +74,11 @@ async function see(browser, look) {
 
 // judge has axe-core say what is wrong with a page.
 async function judge(page, out) {
-  // Read by the debugger's protocol: the page's own policy lets nothing run.
-  await page.evaluate(axe);
-  const result = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations", "incomplete"] }));
-  out.rules = result.passes.length;
+  const result = await page.evaluate(async () => {
+    const { passes, violations } = await axe.run(document, { resultTypes: ["violations"], selectors: false });
+    return { rules: passes.length, violations };
+  });
+  out.rules = result.rules;
   out.violations = result.violations.map((v) => v.id + ": " + v.help + ": " + v.nodes.slice(0, 4).map((n) => n.html.slice(0, 160) + " " + (n.any[0]?.message ?? "")).join(" | "));
 }
 

@@ -23,7 +23,7 @@ import (
 // written by the program and rendered as Git hosts do, and the demo's `trace` in a terminal. The
 // comments have what a reviewer needs, in elements that Git hosts accept.
 func TestPictures(t *testing.T) {
-	plan{}.run(t) // skip early if there is no browser
+	needsBrowser(t) // skip early if there is no browser
 	root, err := program.Root()
 	if err != nil {
 		t.Fatal(err)

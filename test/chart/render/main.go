@@ -1,19 +1,24 @@
 // Command render shows what Helm makes of a chart, and kustomize of a folder, by their
-// own libraries:
+// own libraries. Each request on its standard input, in JSON, has the text of a values.yaml and
+// arguments:
 //
-//	render chart DIR NAMESPACE [KIND...] <values.yaml   the manifests; KINDs that the cluster has, as group/version/Kind
-//	render chart DIR NAMESPACE/NAME <values.yaml        those of a release that is not called osm-gitops
-//	render notes DIR NAMESPACE <values.yaml             what helm install would say
-//	render lint DIR NAMESPACE <values.yaml              a finding of helm lint each line
-//	render kustomize DIR                                the manifests
+//	chart DIR NAMESPACE         the manifests
+//	chart DIR NAMESPACE/NAME    those of a release that is not called osm-gitops
+//	notes DIR NAMESPACE         what helm install would say
+//	lint DIR NAMESPACE          a finding of helm lint each line
+//	kustomize DIR               the manifests
 //
-// It exits 1 with what Helm or kustomize say when they refuse.
+// The answer says whether Helm or kustomize refuse, and what they write. One process answers all
+// requests of a test binary, because its start takes as much CPU as a rendering.
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"maps"
 	"os"
 	"path"
@@ -37,18 +42,35 @@ const kubeVersion = "v1.36.3"
 const standardRelease = "osm-gitops"
 
 func main() {
-	if err := run(os.Args[1:], os.Stdin, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	requests, answers := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
+	for {
+		var q struct {
+			Args   []string
+			Values string
+		}
+		if err := requests.Decode(&q); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			log.Fatal(err)
+		}
+		var stdout, stderr bytes.Buffer
+		log.SetOutput(&stderr) // warnings of Helm
+		err := run(q.Args, q.Values, &stdout)
+		if err != nil {
+			fmt.Fprintln(&stderr, err)
+		}
+		if err := answers.Encode(map[string]any{"stdout": stdout.String(), "stderr": stderr.String(), "refused": err != nil}); err != nil {
+			panic(err)
+		}
 	}
 }
 
-func run(args []string, stdin io.Reader, stdout io.Writer) error {
+func run(args []string, values string, stdout io.Writer) error {
 	switch {
-	case len(args) >= 3 && args[0] == "chart":
-		return manifests(args[1], args[2], args[3:], stdin, stdout)
+	case len(args) == 3 && args[0] == "chart":
+		return manifests(args[1], args[2], values, stdout)
 	case len(args) == 3 && args[0] == "notes":
-		files, err := rendered(args[1], args[2], nil, stdin)
+		files, err := rendered(args[1], args[2], values)
 		if err != nil {
 			return err
 		}
@@ -59,15 +81,15 @@ func run(args []string, stdin io.Reader, stdout io.Writer) error {
 		}
 		return nil
 	case len(args) == 3 && args[0] == "lint":
-		return linted(args[1], args[2], stdin, stdout)
+		return linted(args[1], args[2], values, stdout)
 	case len(args) == 2 && args[0] == "kustomize":
 		return kustomized(args[1], stdout)
 	}
-	return errors.New("usage: render chart|notes|lint DIR NAMESPACE, or render kustomize DIR")
+	return fmt.Errorf("unknown request %q", args)
 }
 
-func manifests(dir, namespace string, kinds []string, stdin io.Reader, stdout io.Writer) error {
-	files, err := rendered(dir, namespace, kinds, stdin)
+func manifests(dir, namespace, text string, stdout io.Writer) error {
+	files, err := rendered(dir, namespace, text)
 	if err != nil {
 		return err
 	}
@@ -79,12 +101,12 @@ func manifests(dir, namespace string, kinds []string, stdin io.Reader, stdout io
 	return nil
 }
 
-func rendered(dir, namespace string, kinds []string, stdin io.Reader) (map[string]string, error) {
+func rendered(dir, namespace, text string) (map[string]string, error) {
 	c, err := loader.LoadDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	values, err := readValues(stdin)
+	values, err := chartutil.ReadValues([]byte(text))
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +119,6 @@ func rendered(dir, namespace string, kinds []string, stdin io.Reader) (map[strin
 	}
 	capabilities := chartutil.DefaultCapabilities.Copy()
 	capabilities.KubeVersion = *version
-	capabilities.APIVersions = append(capabilities.APIVersions, kinds...)
 	namespace, release, named := strings.Cut(namespace, "/")
 	if !named {
 		release = standardRelease
@@ -110,14 +131,6 @@ func rendered(dir, namespace string, kinds []string, stdin io.Reader) (map[strin
 	return engine.Render(c, all)
 }
 
-func readValues(stdin io.Reader) (chartutil.Values, error) {
-	b, err := io.ReadAll(stdin)
-	if err != nil {
-		return nil, err
-	}
-	return chartutil.ReadValues(b)
-}
-
 // fits is the check that helm install makes of kubeVersion in Chart.yaml.
 func fits(c *chart.Chart, version *chartutil.KubeVersion) error {
 	if want := c.Metadata.KubeVersion; want != "" && !chartutil.IsCompatibleRange(want, version.String()) {
@@ -126,8 +139,8 @@ func fits(c *chart.Chart, version *chartutil.KubeVersion) error {
 	return nil
 }
 
-func linted(dir, namespace string, stdin io.Reader, stdout io.Writer) error {
-	values, err := readValues(stdin)
+func linted(dir, namespace, text string, stdout io.Writer) error {
+	values, err := chartutil.ReadValues([]byte(text))
 	if err != nil {
 		return err
 	}

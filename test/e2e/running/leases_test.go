@@ -91,9 +91,7 @@ func (s *system) releaseFailed(lease string) bool {
 // Both leases are required: while another program, such as operating-system-manager, holds the
 // lease of the worker cluster, nothing is written there. A replica that loses either lease
 // exits. When a replica exits, another takes over.
-func TestLeases(t *testing.T) {
-	t.Parallel()
-	a := newApart(t)
+func testLeases(t *testing.T, a *apart) {
 	m, w := a.management, a.worker
 	w.Lease(e2e.WorkerLease)
 	first := m.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -87,7 +88,10 @@ func TestRestoredFromBackup(t *testing.T) {
 	s.Eventually("its documents", func() error { return s.Applied("pool-a") })
 	s.Stop()
 	backup := filepath.Join(t.TempDir(), "backup")
-	s.offline(func() { copyAll(t, c.Dir, backup) })
+	// One process is etcd and the API server. What is on disk while it stands still is what a crash leaves.
+	s.Must(syscall.Kill(c.StoragePID(), syscall.SIGSTOP))
+	copyAll(t, c.Dir, backup)
+	s.Must(syscall.Kill(c.StoragePID(), syscall.SIGCONT))
 
 	second := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two")})
 	s.Start()

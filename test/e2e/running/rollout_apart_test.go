@@ -16,9 +16,7 @@ import (
 // A version is rolled out in waves with the source in one cluster and pools and machines in
 // another, and both do not answer for a while; each half of the controller has the rights of
 // deploy/two-clusters, and another replica takes over in between.
-func TestRolloutAcrossClusters(t *testing.T) {
-	t.Parallel()
-	a := newApart(t)
+func testRolloutAcrossClusters(t *testing.T, a *apart) {
 	m, w := a.management, a.worker
 	push := func(version string) string {
 		return m.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", version, "echo "+version)})

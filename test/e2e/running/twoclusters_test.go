@@ -16,7 +16,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
@@ -25,8 +27,67 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/e2e"
 )
 
-// apart are two control planes, each with the rights that deploy/two-clusters gives
-// there, and one controller. Profiles are management's, pools the worker's.
+// TestApart runs what needs a management and a worker cluster, one after the other on the same two.
+func TestApart(t *testing.T) {
+	// Each half has the kinds that docs/controller.md installs there, and machine-controller's.
+	management := newHalf(t, []string{"profilesources", "operatingsystemprofiles", "operatingsystemconfigs", "nodeprovenances"},
+		e2e.ManagementCluster, "deploy/controller-policy.yaml")
+	worker := newHalf(t, []string{"nodeprovenances", "bootreports", "machinedeployments", "machinesets", "machines"},
+		e2e.WorkerCluster, "deploy/cloud-init-settings.yaml", "deploy/controller-policy.yaml")
+	worker.Pools = worker.Cluster.Namespace(t)
+	worker.ClusterInfo("https://worker.example.com:6443", e2e.CaOf(t, worker.Cluster))
+	worker.Eventually("the getter's token", func() error {
+		var secret corev1.Secret
+		return worker.Get(api.NamespaceCloudInitSettings, api.SecretGetterToken, &secret)
+	})
+	initial := map[*system]map[string]client.Object{management: management.everything(), worker: worker.everything()}
+	for name, test := range map[string]func(*testing.T, *apart){
+		"cluster away": testClusterAway,
+		"leases":       testLeases,
+		"rollout":      testRolloutAcrossClusters,
+		"two clusters": testTwoClusters,
+	} {
+		t.Run(name, func(t *testing.T) {
+			for half, objects := range initial {
+				half.T = t
+				half.restore(objects)
+			}
+			test(t, newApart(t, management, worker))
+		})
+	}
+	audited(t, map[string]*cluster.Cluster{e2e.ManagementCluster: management.Cluster, e2e.WorkerCluster: worker.Cluster})
+}
+
+// newHalf starts one of two clusters, with the controller's rights in it and other manifests.
+func newHalf(t *testing.T, kinds []string, manifests ...string) *system {
+	t.Helper()
+	c := cluster.Start(t, cluster.Options{Audit: true, Kinds: kinds})
+	for i, path := range manifests {
+		manifests[i] = e2e.RepoPath(path)
+	}
+	if err := c.Apply(t.Context(), manifests...); err != nil {
+		t.Fatal(err)
+	}
+	return &system{&e2e.System{T: t, Cluster: c, Client: c.Client(t)}}
+}
+
+// restore deletes all objects but the initial ones, and what Kubernetes makes in each namespace.
+func (s *system) restore(initial map[string]client.Object) {
+	s.T.Helper()
+	for name, o := range s.everything() {
+		if initial[name] != nil || o.GetName() == "default" || o.GetName() == "kube-root-ca.crt" {
+			continue
+		}
+		if len(o.GetFinalizers()) > 0 {
+			patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+			s.NoError(client.IgnoreNotFound(s.Client.Patch(s.T.Context(), o, patch)))
+		}
+		s.NoError(client.IgnoreNotFound(s.Client.Delete(s.T.Context(), o)))
+	}
+}
+
+// apart are two clusters, each with the rights that deploy/two-clusters gives there, and one
+// controller. Profiles are management's, pools the worker's.
 type apart struct {
 	management, worker *system
 	flags              []string
@@ -34,24 +95,15 @@ type apart struct {
 	metrics            []string
 }
 
-func newApart(t *testing.T) *apart {
+func newApart(t *testing.T, management, worker *system) *apart {
 	t.Helper()
 	git := e2e.NewGitServer(t)
-	// Each half has the kinds that docs/controller.md installs there, and machine-controller's.
-	half := func(kinds []string, manifests ...string) *system {
-		c := cluster.Start(t, cluster.Options{Audit: true, Kinds: kinds})
-		for i, path := range manifests {
-			manifests[i] = e2e.RepoPath(path)
-		}
-		if err := c.Apply(t.Context(), manifests...); err != nil {
-			t.Fatal(err)
-		}
-		return &system{&e2e.System{T: t, Cluster: c, Client: c.Client(t), Git: git, Cache: t.TempDir(), Log: &bytes.Buffer{}, Link: e2e.NewLink(t, c.URL)}}
+	half := func(of *system) *system {
+		return &system{&e2e.System{T: t, Cluster: of.Cluster, Client: of.Client, Pools: of.Pools, Git: git, Cache: t.TempDir(), Log: &bytes.Buffer{}, Link: e2e.NewLink(t, of.Cluster.URL)}}
 	}
 	a := &apart{
-		management: half([]string{"profilesources", "operatingsystemprofiles", "operatingsystemconfigs", "nodeprovenances"}, "deploy/two-clusters/management.yaml", "deploy/controller-policy.yaml"),
-		worker:     half([]string{"nodeprovenances", "bootreports", "machinedeployments", "machinesets", "machines"}, "deploy/cloud-init-settings.yaml", "deploy/two-clusters/worker.yaml", "deploy/controller-policy.yaml"),
-		probe:      e2e.FreeAddress(t), workerProbe: e2e.FreeAddress(t), metrics: []string{e2e.FreeAddress(t), e2e.FreeAddress(t)},
+		management: half(management), worker: half(worker),
+		probe: e2e.FreeAddress(t), workerProbe: e2e.FreeAddress(t), metrics: []string{e2e.FreeAddress(t), e2e.FreeAddress(t)},
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -60,11 +112,8 @@ func newApart(t *testing.T) *apart {
 			a.management.LogMu.Unlock()
 		}
 		a.management.Stop()
-		a.audited()
 	})
 	a.management.Identity = a.management.Kubeconfig()
-	a.worker.Pools = a.worker.Cluster.Namespace(t)
-	a.worker.ClusterInfo("https://worker.example.com:6443", e2e.CaOf(t, a.worker.Cluster))
 	a.flags = []string{
 		"--worker-cluster-kubeconfig", a.worker.Kubeconfig(),
 		"--health-probe-address", a.probe, "--worker-health-probe-address", a.workerProbe,
@@ -109,7 +158,7 @@ func (s *system) probeSays(address string, want int, says ...string) {
 
 // everything lists all objects of a cluster that can be listed, but for what
 // Kubernetes itself writes all the time.
-func (s *system) everything() map[string]bool {
+func (s *system) everything() map[string]client.Object {
 	s.T.Helper()
 	d, err := discovery.NewDiscoveryClientForConfig(s.Cluster.Config)
 	if err != nil {
@@ -119,7 +168,7 @@ func (s *system) everything() map[string]bool {
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	out, lists := map[string]bool{}, 0
+	out, lists := map[string]client.Object{}, 0
 	for _, group := range discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"list"}}, kinds) {
 		gv, err := schema.ParseGroupVersion(group.GroupVersion)
 		if err != nil {
@@ -132,8 +181,10 @@ func (s *system) everything() map[string]bool {
 				s.T.Fatalf("listing %s: %v", r.Name, err)
 			}
 			lists++
-			for _, o := range list.Items {
-				out[r.Name+" "+o.Namespace+"/"+o.Name] = true
+			for i := range list.Items {
+				o := &list.Items[i]
+				o.SetGroupVersionKind(gv.WithKind(r.Kind))
+				out[r.Name+" "+o.Namespace+"/"+o.Name] = o
 			}
 		}
 	}
@@ -145,11 +196,11 @@ func (s *system) everything() map[string]bool {
 
 // newSince are the objects that were not there before, with the random parts of
 // names replaced.
-func (s *system) newSince(before map[string]bool) []string {
+func (s *system) newSince(before map[string]client.Object) []string {
 	s.T.Helper()
 	seen := map[string]bool{}
 	for name := range s.everything() {
-		if before[name] {
+		if before[name] != nil {
 			continue
 		}
 		for _, prefix := range []string{"secrets kube-system/bootstrap-token-", "configmaps kube-system/osm-gitops-settings-", "rolebindings cloud-init-settings/node-", "roles cloud-init-settings/node-", "serviceaccounts cloud-init-settings/node-"} {
@@ -170,9 +221,7 @@ func (s *system) newSince(before map[string]bool) []string {
 // cluster gets its configuration in the management cluster and its Secrets in the worker cluster,
 // and nothing more is written in either. Each half has exactly the rights of its file in
 // deploy/two-clusters.
-func TestTwoClusters(t *testing.T) {
-	t.Parallel()
-	a := newApart(t)
+func testTwoClusters(t *testing.T, a *apart) {
 	m, w := a.management, a.worker
 	// Objects in the wrong cluster are ignored.
 	m.ClusterInfo("https://management.example.com:6443", e2e.CaOf(t, m.Cluster))
@@ -183,11 +232,7 @@ func TestTwoClusters(t *testing.T) {
 	m.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v0.9.0", "echo old")})
 	first := m.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "{{ .ContainerRuntimeConfig }}")})
 	m.Source(func(spec map[string]any) { spec["historyLimit"] = 0 }) // but what pools ask for
-	w.Eventually("the getter's token", func() error {
-		var secret corev1.Secret
-		return w.Get(api.NamespaceCloudInitSettings, api.SecretGetterToken, &secret)
-	})
-	before := map[*system]map[string]bool{m: m.everything(), w: w.everything()}
+	before := map[*system]map[string]client.Object{m: m.everything(), w: w.everything()}
 
 	page := e2e.FreeAddress(t)
 	a.start("--leader-elect=true", "--disable-default-osps", "--node-registry-credentials-secret", e2e.Namespace+"/registries", "--ui-address", page)
@@ -308,9 +353,7 @@ func sorted(s []string) []string { return slices.Sorted(slices.Values(s)) }
 
 // Either cluster can be unreachable, at the start and later: the probes name it and the cause,
 // work that needs only the other one continues, and all work continues when it answers again.
-func TestClusterAway(t *testing.T) {
-	t.Parallel()
-	a := newApart(t)
+func testClusterAway(t *testing.T, a *apart) {
 	m, w := a.management, a.worker
 	first := m.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
 	m.Source()

@@ -1,7 +1,7 @@
 // Command standin stands in for a program inside a node of test/nodescripts. It asks the test for its
 // action, which is to print something or to become the real program.
 //
-// It starts 16,000 times in a run of the tests. It imports hardly anything, because half of the CPU of
+// It starts 12,000 times in a run of the tests. It imports hardly anything, because half of the CPU of
 // a start was the initialization of packages.
 package main
 

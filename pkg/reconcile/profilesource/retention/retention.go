@@ -13,8 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
@@ -307,7 +307,7 @@ func (t *Retainer) reportPermanentWriteError(ctx context.Context, ps *api.Profil
 	}
 	if text := err.Error(); text != t.Archive.failed {
 		t.Archive.failed = text
-		ctrl.LoggerFrom(ctx).Error(err, "storing earlier versions of profiles")
+		log.FromContext(ctx).Error(err, "storing earlier versions of profiles")
 		notify.EmitSourceEvent(t.Recorder, ps, corev1.EventTypeWarning, api.EventWriteRefused, "%v", err)
 	}
 	return nil
