@@ -230,7 +230,7 @@ func start(ctx context.Context, binary, dir string, o Options) (*Cluster, error)
 	// Soaks have all processors.
 	cmd.Env = append(os.Environ(), "GODEBUG=adaptivestackstart=1")
 	if !o.Production {
-		cmd.Env = append(cmd.Env, "GOGC=off", "GOMEMLIMIT=500MiB")
+		cmd.Env = append(cmd.Env, "GOGC=off", "GOMEMLIMIT=1GiB")
 		if os.Getenv("OSM_SOAK") != "1" {
 			cmd.Env = append(cmd.Env, "GOMAXPROCS=1")
 		}
