@@ -31,7 +31,7 @@ func TestAPIServerTakesIt(t *testing.T) {
 	cl := c.Client(t)
 	// The last is the namespace of a reference implementation that is being observed.
 	for _, ns := range []string{"osm", "cluster-a", api.NamespaceCloudInitSettings} {
-		if err := client.IgnoreAlreadyExists(cl.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})); err != nil {
+		if err := cl.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}); err != nil {
 			t.Fatal(err)
 		}
 	}

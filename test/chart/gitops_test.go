@@ -68,7 +68,7 @@ func TestApplicationInstalls(t *testing.T) {
 		t.Errorf("-helm install +Application:\n%s", diff)
 	}
 
-	c := cluster.Shared(t)
+	c := cluster.Start(t, cluster.Options{})
 	if err := c.Apply(t.Context(), "../argocd/crds"); err != nil {
 		t.Fatal(err)
 	}

@@ -147,7 +147,7 @@ func (c *Cluster) APIServerPID() (int, error) {
 	return strconv.Atoi(strings.TrimSpace(string(b)))
 }
 
-// StoragePID is the process of etcd. It needs Options.SeparateAPIServer.
+// StoragePID is the process of etcd, and of the API server without Options.SeparateAPIServer.
 func (c *Cluster) StoragePID() int {
 	return c.pid // it started the API server
 }

@@ -28,7 +28,6 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
-	"go.etcd.io/etcd/server/v3/storage/wal"
 	"k8s.io/component-base/cli"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 )
@@ -157,9 +156,6 @@ func run(o options) error {
 }
 
 func startEtcd(o options) (*embed.Etcd, error) {
-	// It allocates two segments of its log at once, which are in memory in tests; of 64 MB each, as
-	// in production, that is 50 ms of CPU of a start.
-	wal.SegmentSizeBytes = 4 << 20
 	cfg := embed.NewConfig()
 	cfg.Dir = filepath.Join(o.dir, "etcd")
 	cfg.UnsafeNoFsync = !o.fsync

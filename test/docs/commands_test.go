@@ -142,8 +142,9 @@ joined() {
 	configured kube-system/workers
 	made MachineSet workers-7c9f kube-system MachineDeployment workers
 	made Machine workers-7c9f-x2x4k kube-system MachineSet workers-7c9f
-	read -r digest commit <<<"$(kubectl -n cloud-init-settings get secret workers-kube-system-provisioning-config \
-		-o jsonpath='{.metadata.annotations.gitops\.k8c\.io/input-digest} {.metadata.annotations.gitops\.k8c\.io/commit}')"
+	provenance=$(kubectl -n cloud-init-settings get secret workers-kube-system-provisioning-config \
+		-o jsonpath='{.metadata.annotations.gitops\.k8c\.io/input-digest} {.metadata.annotations.gitops\.k8c\.io/commit}')
+	digest=${provenance% *} commit=${provenance#* }
 	digest=${digest#v1:sha256:}
 	kubectl create -f - <<-END
 	{apiVersion: v1, kind: Node, metadata: {name: workers-7c9f-x2x4k, labels: {

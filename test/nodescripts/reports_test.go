@@ -33,7 +33,7 @@ var boundToken = strings.Join([]string{
 func reporting(s *scenario) { s.token = boundToken }
 
 // reportingNode is a node that has booted and can report. The cases of a test share it: each makes it forget
-// what another reported.
+// what another reported, see newCase.
 func reportingNode(t *testing.T) *rehearsal {
 	t.Helper()
 	r := rehearse(t, scenarios[0].with(reporting))
@@ -42,8 +42,12 @@ func reportingNode(t *testing.T) *rehearsal {
 	return r
 }
 
-func (r *rehearsal) forgetReports() {
-	r.cloud.reports = nil
+// newCase forgets the reports and attempts of other cases, and has failures reported by this one.
+func (r *rehearsal) newCase(t *testing.T) {
+	whole := r.t
+	r.t = t
+	t.Cleanup(func() { r.t = whole })
+	r.cloud.reports, r.sleeps = nil, nil
 	for _, path := range []string{"/root/attempts", "/var/log/boot-reports"} {
 		r.must(os.RemoveAll(r.path(path)))
 	}
@@ -386,7 +390,7 @@ esac
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r.forgetReports()
+			r.newCase(t)
 			r.write("/var/log/boot-reports", c.before, 0o644)
 			r.write("/opt/bin/fails", c.script, 0o755)
 			if got := r.run(nil, "/opt/bin/supervise-setup.sh", "/opt/bin/fails"); got.status != 0 {
@@ -431,7 +435,7 @@ func TestBootstrapReports(t *testing.T) {
 		"another status":             {"", "", "(exit $((n % 2 + 1)))", 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r.forgetReports()
+			r.newCase(t)
 			defer r.replace("/opt/bin/supervise.sh", c.old, c.new)()
 			r.write("/opt/bin/fails", "set -e\necho x >>/root/attempts\nn=$(wc -l </root/attempts)\nif ((n < 10)); then\n  "+c.fails+"\nfi\n", 0o755)
 			if got := r.run(nil, "/opt/bin/supervise.sh", "/opt/bin/fails"); got.status != 0 {
@@ -490,7 +494,7 @@ func TestReportsOfOtherCommands(t *testing.T) {
 		"exit without a word":           {nil, script("exit 4"), api.MachineBoot{File: "/opt/bin/x", ExitStatus: 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r.forgetReports()
+			r.newCase(t)
 			argv := c.argv
 			if argv[0] == "/opt/bin/x" {
 				r.write(argv[0], argv[1], 0o755)
@@ -527,7 +531,7 @@ func TestReportsAreFew(t *testing.T) {
 		"weeks in a step": {"start=$((SECONDS - 2000000)) due=(0 60 240 600)", "false", 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r.forgetReports()
+			r.newCase(t)
 			defer r.replace("/opt/bin/supervise-setup.sh", original, c.schedule)()
 			r.write("/opt/bin/fails", "#!/bin/bash\nset -e\necho x >>/root/attempts\nif (($(wc -l </root/attempts) < 20)); then\n  read -r -t 0.3 <> <(:) || true\n  "+c.fails+"\nfi\n", 0o755)
 			if got := r.run(nil, "/opt/bin/supervise-setup.sh", "/opt/bin/fails"); got.status != 0 {

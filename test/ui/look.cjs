@@ -30,6 +30,7 @@ async function pageFor(browser, look) {
     pages.set(key, await context.newPage());
   }
   const page = pages.get(key);
+  page.removeAllListeners(); // of the look before, whose page is still there
   await page.setViewportSize(viewport);
   await page.emulateMedia({ colorScheme });
   return page;
@@ -40,7 +41,6 @@ async function see(browser, look) {
   const out = { url: look.url, variant: look.variant, problems: [], requests: [], violations: [] };
   const page = await pageFor(browser, look);
   try {
-    page.removeAllListeners(); // of the look before
     page.on("console", (m) => { if (["error", "warning"].includes(m.type())) out.problems.push("console: " + m.text()); });
     page.on("pageerror", (e) => out.problems.push("script: " + e.message));
     page.on("dialog", (d) => { out.problems.push("dialog: " + d.message()); d.dismiss(); });

@@ -96,7 +96,8 @@ func testLeases(t *testing.T, a *apart) {
 	w.Lease(e2e.WorkerLease)
 	first := m.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
 	m.Source()
-	// machine-controller comes later.
+	// machine-controller comes later. Other tests need its kind, even if this one fails before.
+	t.Cleanup(func() { w.NoError(w.Cluster.Apply(context.WithoutCancel(t.Context()), e2e.RepoPath("test/crds"))) })
 	w.NoError(w.Cluster.Uninstall(t.Context(), func(crd *apiextensionsv1.CustomResourceDefinition) bool {
 		return crd.Name == "machinedeployments.cluster.k8s.io"
 	}))

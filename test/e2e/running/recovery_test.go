@@ -90,8 +90,10 @@ func TestRestoredFromBackup(t *testing.T) {
 	backup := filepath.Join(t.TempDir(), "backup")
 	// One process is etcd and the API server. What is on disk while it stands still is what a crash leaves.
 	s.Must(syscall.Kill(c.StoragePID(), syscall.SIGSTOP))
-	copyAll(t, c.Dir, backup)
-	s.Must(syscall.Kill(c.StoragePID(), syscall.SIGCONT))
+	func() {
+		defer func() { s.Must(syscall.Kill(c.StoragePID(), syscall.SIGCONT)) }() // also if the copy fails
+		copyAll(t, c.Dir, backup)
+	}()
 
 	second := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two")})
 	s.Start()

@@ -71,7 +71,7 @@ func newHalf(t *testing.T, kinds []string, manifests ...string) *system {
 	return &system{&e2e.System{T: t, Cluster: c, Client: c.Client(t)}}
 }
 
-// restore deletes all objects but the initial ones, and what Kubernetes makes in each namespace.
+// restore deletes all objects except the initial ones and those that Kubernetes makes in each namespace.
 func (s *system) restore(initial map[string]client.Object) {
 	s.T.Helper()
 	for name, o := range s.everything() {
