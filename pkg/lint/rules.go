@@ -62,7 +62,7 @@ const (
 	RuleNoHistory  = "no-history"
 )
 
-// RuleNotMirrored is the rule of lint/downloads.
+// RuleNotMirrored is the rule of lint/mirrored.
 const RuleNotMirrored = "not-mirrored"
 
 // The rules about the file .osm-gitops.yaml.
@@ -99,7 +99,8 @@ func Rules() []Rule {
 	return out
 }
 
-// SeverityOf is the severity of a rule's findings, unless one of them says otherwise.
+// SeverityOf is the severity of a rule's findings, unless one of them says otherwise: an error for a
+// rule that does not exist.
 func SeverityOf(rule string) Severity {
 	for _, c := range Chapters() {
 		for _, r := range c.Rules {

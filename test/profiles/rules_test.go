@@ -30,7 +30,7 @@ func TestRules(t *testing.T) {
 	var out report
 	for _, s := range scripts(t) {
 		subject := lint.Text{File: s.what.path, Mode: 0o700, Kind: lint.KindShell, Interpreter: "bash", Content: []byte(s.what.content)}
-		for _, f := range shellrules.CheckWithoutProfile(t.Context(), subject) {
+		for _, f := range shellrules.CheckText(t.Context(), subject) {
 			if f.Rule == lint.RuleLiteralCredential {
 				continue // the settings' own: TestProfiles of pkg/lint renders with placeholders
 			}

@@ -23,7 +23,7 @@ type found struct {
 // is stateless and safe for concurrent use.
 func Check(ctx context.Context, t lint.Text) []lint.Finding {
 	var out []lint.Finding
-	for _, f := range CheckWithoutProfile(ctx, t) {
+	for _, f := range CheckText(ctx, t) {
 		finding := t.Finding(f.Rule, f.Severity, f.Line, f.Message)
 		finding.Fix = f.Fix
 		out = append(out, finding)
@@ -31,9 +31,10 @@ func Check(ctx context.Context, t lint.Text) []lint.Finding {
 	return out
 }
 
-// CheckWithoutProfile is Check without a profile, with line numbers of the text. Findings are sorted by line;
-// after the context has ended, some can be missing.
-func CheckWithoutProfile(ctx context.Context, t lint.Text) []lint.Finding {
+// CheckText applies the rules about paths, modes, lines and scripts to a text alone, which need not be
+// part of a profile. Lines are those of the text. Findings are sorted by line; after the context has
+// ended, some can be missing.
+func CheckText(ctx context.Context, t lint.Text) []lint.Finding {
 	content := string(t.Content)
 	all := findCredentialsByFormat(content)
 	if strings.HasPrefix(t.File, "/") {
@@ -68,9 +69,9 @@ func CheckWithoutProfile(ctx context.Context, t lint.Text) []lint.Finding {
 	return out
 }
 
-// scriptRules check a parsed script: its commands, the variables with credentials, and its
-// requests (script.go). The name and text of each rule are in package lint (rules.go), and
-// testdata/samples.txt has the scripts that it finds and does not find.
+// scriptRules check a parsed script (script.go): its commands, the variables with credentials, and
+// its requests. To add a rule, append its function here, describe it in ../rules.go, and add scripts
+// that it finds and does not find to testdata/samples.txt.
 var scriptRules = []func(*script) []found{
 	disabledCertificateChecks, unsignedPackages, executedDownload, uncheckedDownload, unpinnedDownload,
 	credentialArgument, printedCredentials, missingStrictMode, unsafeEval, findWorldWritable, sudoScript, findAuthorizedKeysWrites, scriptCredentials,

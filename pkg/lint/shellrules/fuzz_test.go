@@ -17,7 +17,7 @@ func FuzzLook(f *testing.F) {
 	f.Add("for ((;;)); do set -x; done <<<\"$(<x)\" &>y; a[1]=b x=; chmod", "/x")
 	f.Fuzz(func(t *testing.T, content, file string) {
 		for _, kind := range []lint.Kind{lint.KindShell, lint.KindUnit, lint.KindOther} {
-			for _, found := range shellrules.CheckWithoutProfile(t.Context(), lint.Text{File: file, Mode: 0o666, Kind: kind, Interpreter: "bash", Content: []byte(content)}) {
+			for _, found := range shellrules.CheckText(t.Context(), lint.Text{File: file, Mode: 0o666, Kind: kind, Interpreter: "bash", Content: []byte(content)}) {
 				if found.Line < 0 || found.Line > strings.Count(content, "\n")+1 {
 					t.Errorf("line %d of %q", found.Line, content)
 				}

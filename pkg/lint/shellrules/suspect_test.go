@@ -71,7 +71,7 @@ func TestRules(t *testing.T) {
 			good[s.rule]++
 		}
 		var got []int
-		for _, f := range shellrules.CheckWithoutProfile(t.Context(), s.subject) {
+		for _, f := range shellrules.CheckText(t.Context(), s.subject) {
 			if f.Rule != s.rule {
 				t.Errorf("%s: %s:%d: %s [%s] in\n%s", s.rule, s.subject.File, f.Line, f.Message, f.Rule, s.subject.Content)
 				continue
@@ -103,7 +103,7 @@ func TestCredentialsAreNotPrinted(t *testing.T) {
 		if s.rule != lint.RuleLiteralCredential {
 			continue
 		}
-		for _, f := range shellrules.CheckWithoutProfile(t.Context(), s.subject) {
+		for _, f := range shellrules.CheckText(t.Context(), s.subject) {
 			found++
 			for _, value := range []string{"hunter2", "wJalr", "AKIA", "horse", "0123456789abcdef", "s3cret", "hvs.", "b1946", "toor", "0a1b2c", "Zm9v", "it is a secret", "MIIE"} {
 				if strings.Contains(f.Message+f.Fix, value) {
@@ -121,12 +121,12 @@ func TestCredentialsAreNotPrinted(t *testing.T) {
 func TestLookEnds(t *testing.T) {
 	script := "#!/bin/bash\n" + strings.Repeat("curl -fsSLo /opt/tool https://example.com/tool\n", 5_000)
 	subject := lint.Text{File: "/opt/bin/x", Mode: 0o755, Kind: lint.KindShell, Interpreter: "bash", Content: []byte(script)}
-	if got := shellrules.CheckWithoutProfile(t.Context(), subject); len(got) < 5_000 {
+	if got := shellrules.CheckText(t.Context(), subject); len(got) < 5_000 {
 		t.Errorf("%d findings", len(got))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := shellrules.CheckWithoutProfile(ctx, subject); len(got) > 0 {
+	if got := shellrules.CheckText(ctx, subject); len(got) > 0 {
 		t.Errorf("%d findings after the context has ended", len(got))
 	}
 }
@@ -143,7 +143,7 @@ func TestShownURL(t *testing.T) {
 	} {
 		script := "#!/bin/bash\nset -euo pipefail\ncurl --fail --output /opt/bin/tool '" + url + "'\n"
 		var got []string
-		for _, f := range shellrules.CheckWithoutProfile(t.Context(), lint.Text{File: "/opt/bin/x", Mode: 0o755, Kind: lint.KindShell, Interpreter: "bash", Content: []byte(script)}) {
+		for _, f := range shellrules.CheckText(t.Context(), lint.Text{File: "/opt/bin/x", Mode: 0o755, Kind: lint.KindShell, Interpreter: "bash", Content: []byte(script)}) {
 			if f.Rule == lint.RuleUnpinned {
 				got = append(got, f.Message)
 			}

@@ -47,7 +47,8 @@ type Cluster struct {
 	LeaseName string
 	// Now is the current time.
 	Now time.Time
-	// Overwrite replaces profiles of other owners under the names that pools use.
+	// Overwrite replaces profiles of other owners under the names that pools use. Those of this
+	// program are replaced without it.
 	Overwrite bool
 }
 
@@ -275,7 +276,7 @@ func (h *Cluster) holder(lease coordinationv1.LeaseSpec) string {
 // name built in, by which it replaces ours.
 type futureProfiles map[string]*osm.OperatingSystemProfileSpec
 
-// planProfiles creates the profiles of sources under the names that pools use.
+// planProfiles creates or replaces the profiles of sources under the names that pools use.
 func (h *Cluster) planProfiles(ctx context.Context, p *Plan, pools []cluster.MachineDeployment, future futureProfiles) error {
 	var sources api.ProfileSourceList
 	if err := h.Management.List(ctx, &sources, client.InNamespace(h.Namespace)); err != nil {
@@ -312,7 +313,8 @@ func (h *Cluster) planProfiles(ctx context.Context, p *Plan, pools []cluster.Mac
 	return nil
 }
 
-// planProfile creates one profile under its plain name.
+// planProfile creates one profile under its plain name, or deletes and creates it again if that exists
+// with another content.
 func (h *Cluster) planProfile(ctx context.Context, p *Plan, name, object string, future futureProfiles) error {
 	var from, have osm.OperatingSystemProfile
 	found, err := kubeclient.Find(ctx, h.Management, types.NamespacedName{Namespace: h.Namespace, Name: object}, &from)

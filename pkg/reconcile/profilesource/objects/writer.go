@@ -22,8 +22,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// Writer creates and deletes OperatingSystemProfiles. It never changes one. If it is
-// custom, it creates and updates CustomOperatingSystemProfiles instead, and deletes none.
+// Writer creates and deletes OperatingSystemProfiles. It never changes one. If it is custom, it
+// creates and updates CustomOperatingSystemProfiles instead, and Delete must not be called.
 type Writer struct {
 	Client        client.Client
 	Live          client.Reader
