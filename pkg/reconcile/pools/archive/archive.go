@@ -22,10 +22,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// maxIntervals bounds the intervals of one archived record, so that a pool that goes
-// to and fro does not fill an annotation; the oldest are dropped.
-const maxIntervals = 500
-
 // Archive reads and writes archived records. It is a value: its cached state is in State.
 type Archive struct {
 	// Management reads configurations through a cache, and writes; Live reads from the
@@ -98,7 +94,7 @@ func (a Archive) storeAs(ctx context.Context, name string, osc *osm.OperatingSys
 
 // storeInterval adds an interval to a record that is archived already.
 func (a Archive) storeInterval(ctx context.Context, have *appsv1.ControllerRevision, interval api.Interval) error {
-	text, err := lineage.EncodeIntervals(addInterval(lineage.DecodeIntervals(have.Annotations), interval))
+	text, err := lineage.EncodeIntervals(lineage.AddInterval(lineage.DecodeIntervals(have.Annotations), interval))
 	if err != nil {
 		return err
 	}
@@ -160,16 +156,6 @@ func recordLabels(pool string, rec render.Record) map[string]string {
 		}
 	}
 	return labels
-}
-
-// addInterval appends an interval. One of the same configuration as the last is that
-// one: an earlier run was cut off between the archive and the deletion.
-func addInterval(have []api.Interval, interval api.Interval) []api.Interval {
-	if n := len(have); n > 0 && have[n-1].UID == interval.UID {
-		have = have[:n-1]
-	}
-	have = append(have, interval)
-	return have[max(0, len(have)-maxIntervals):]
 }
 
 // isRecord reports whether an object is the archived record of a pool's generation.
