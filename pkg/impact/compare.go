@@ -29,7 +29,7 @@ type Comparison struct {
 	// Builtin are the built-in profiles, for pools and as bases of overlays; nil for none.
 	Builtin *source.Embedded
 	// Snapshot has the pools.
-	Snapshot ClusterSnapshot
+	Snapshot PoolSnapshot
 	// Engine renders; Check validates profiles.
 	Engine *render.Engine
 	Check  catalog.Check
@@ -133,7 +133,7 @@ func rejectedFiles(cat *catalog.Catalog) []RejectedFile {
 
 // conflictingProfiles returns the profiles that the repository cannot offer because another source has
 // them.
-func conflictingProfiles(is *catalog.Catalog, fleet *ClusterSnapshot) []RejectedFile {
+func conflictingProfiles(is *catalog.Catalog, fleet *PoolSnapshot) []RejectedFile {
 	var out []RejectedFile
 	for _, v := range is.Current {
 		if other := fleet.conflictingSource(v.Name); other != "" {
@@ -163,7 +163,7 @@ func describeUnraisedVersions(was, is *catalog.Catalog) []string {
 // describeProfilesInOtherSources returns a note for each current profile that other ProfileSources
 // offer as well. If the source of the repository is not known, one other source is only noted for a
 // profile that the change adds.
-func describeProfilesInOtherSources(was, is *catalog.Catalog, fleet *ClusterSnapshot) []string {
+func describeProfilesInOtherSources(was, is *catalog.Catalog, fleet *PoolSnapshot) []string {
 	var out []string
 	for _, v := range is.Current {
 		others := fleet.sourcesProviding(v.Name)

@@ -155,7 +155,7 @@ func (c choice) same(d choice) bool {
 
 // resolveRequest resolves the request of a pool in the controller's order: a profile of the
 // repository, an object that a user created, a built-in profile.
-func (r *revision) resolveRequest(want selection.Request, fleet *ClusterSnapshot) choice {
+func (r *revision) resolveRequest(want selection.Request, fleet *PoolSnapshot) choice {
 	userSources, builtin := selection.SplitBuiltin(r.inventories)
 	o, ok := selection.FindCandidate(userSources, want.Name)
 	switch other := fleet.conflictingSource(want.Name); {

@@ -323,7 +323,7 @@ func (w *resultBuilder) addRecordStep(ctx context.Context, m tracedConfiguration
 		return nil, err
 	}
 	if stored.Config == nil {
-		step := w.addStep(stored.From, Found, "")
+		step := w.addStep(objectOfRecord(stored.Archived), Found, "")
 		step.addDetail("version", stored.Record.Version)
 		step.addDetail("commit", stored.Record.Commit)
 		step.addDetail("input digest", stored.Record.Digests.Input)

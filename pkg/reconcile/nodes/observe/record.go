@@ -61,11 +61,11 @@ func (r *Reader) ReadRecord(ctx context.Context, pool types.NamespacedName, g *l
 	if err := r.Management.Live.Get(ctx, key, &archived); err != nil {
 		return render.Record{}, fmt.Errorf("reading ControllerRevision %s: %w", key, err)
 	}
-	rec, ok := lineage.DecodeIntactRecord(archived.Data.Raw)
-	if !ok || rec.Digests.Input != g.InputDigest {
+	stored := lineage.ArchivedRecord(&archived)
+	if !stored.IsIntactOf(g.InputDigest) {
 		return render.Record{}, &editedRecordError{key}
 	}
-	return rec, nil
+	return stored.Record, nil
 }
 
 // editedRecordError says that an archived record is not the one that its annotation names.
