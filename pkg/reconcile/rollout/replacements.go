@@ -2,16 +2,10 @@ package rollout
 
 import (
 	"cmp"
-	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -55,22 +49,37 @@ func (c candidate) isReplacing() bool {
 		s.AvailableReplicas != s.Replicas && c.booting
 }
 
-// decideReplacements decides which pools have machines with an earlier configuration, and whether
-// their replacement waits for a maintenance window.
-func decideReplacements(seen *observed, all []candidate, timelines map[types.UID]lineage.Timeline) {
-	var policy waves.Policy
-	if seen.source != nil {
-		policy, _ = waves.PolicyOf(seen.source) // decideRolloutsAndReplacements reports the error
-	}
+// decideReplacements decides which of the candidates have machines with an earlier configuration,
+// and whether their replacement waits for a maintenance window. replacing has the pools that are
+// replacing machines, or have to.
+func decideReplacements(seen *observed, policy waves.Policy) (all []candidate, replacing map[types.UID]bool) {
+	all, replacing = slices.Clone(seen.candidates), map[types.UID]bool{}
 	for i := range all {
 		c := &all[i]
-		if t := timelines[c.md.UID]; t != nil {
+		if t := seen.timelines[c.md.UID]; t != nil {
 			have := seen.configOf(c.md)
 			c.stale = slices.ContainsFunc(seen.machines[c.md.UID], func(m waves.Machine) bool { return have.isNewerThan(m) && inputDigestOf(t, m) != have.digest })
 			c.waitsForWindow = seen.windows.waitsFor[api.WindowReplace] != "" && !mayIgnoreWindow(c, t, policy, have.version)
 		}
-		seen.replacing[c.md.UID] = c.due() || c.isReplacing()
+		replacing[c.md.UID] = c.due() || c.isReplacing()
 	}
+	return all, replacing
+}
+
+// mustNotReplace reports whether the machines of a pool remain for now: the pool is being deleted, is
+// paused or suspended, has a newer configuration that was rejected, or its source is suspended.
+func mustNotReplace(source *api.ProfileSource, md *cluster.MachineDeployment, have activeConfig) bool {
+	return !md.DeletionTimestamp.IsZero() ||
+		md.Spec.Paused ||
+		md.Annotations[api.AnnotationSuspend] == "true" ||
+		!have.rejectedSince.IsZero() ||
+		(source != nil && source.Spec.Suspend)
+}
+
+// isNewerThan reports whether a configuration was created after a machine. It is false for
+// machines that machine-controller deletes or replaces in any case.
+func (c activeConfig) isNewerThan(m waves.Machine) bool {
+	return c.digest != "" && !m.Leaving && !m.Replaced && m.Created.Before(c.created)
 }
 
 // mayIgnoreWindow reports whether the machines of a pool are replaced outside of maintenance windows,
@@ -80,27 +89,55 @@ func mayIgnoreWindow(c *candidate, t lineage.Timeline, policy waves.Policy, vers
 	return ignoresWindows(c.md) || isRevert(t) || policy.Allows(version, c.wave)
 }
 
-// annotateDue calls annotate for the pools whose machines are replaced next, so that at most limit pools
-// are replacing machines: those of earlier waves first. A pool that is replacing machines
+// maxConcurrent is the number of pools whose machines can be replaced at the same time, of
+// all that request it.
+func maxConcurrent(ps *api.ProfileSource, all int) int {
+	if ps == nil || ps.Spec.Rollout == nil || ps.Spec.Rollout.MaxConcurrent == nil {
+		return 1 // the schema's default
+	}
+	n, _ := intstr.GetScaledValueFromIntOrPercent(ps.Spec.Rollout.MaxConcurrent, all, true) // 0 with an error, which the schema prevents
+	return max(n, 1)
+}
+
+// templatePlan has the pools whose templates are annotated next.
+type templatePlan struct {
+	// due are in this order: those of earlier waves first.
+	due []candidate
+	// free is how many of them can begin to replace machines. The ones after that are there to take
+	// the place of those that cannot be patched.
+	free int
+}
+
+// planTemplates plans to annotate the templates of pools whose machines are replaced next, so that
+// at most limit pools are replacing machines. A pool that is replacing machines
 // already gets the new annotation at once, because the new configuration can fix the
-// current one, but it waits for maintenance windows, too. A pool that cannot be patched does not count.
-func annotateDue(all []candidate, limit int, annotate func(candidate) (done bool)) {
-	all = slices.Clone(all)
-	slices.SortFunc(all, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.wave, b.wave), cmp.Compare(keyOf(a.md), keyOf(b.md)))
-	})
-	// Pools that are replacing machines count first, also those of later waves.
-	free := limit
+// current one, but it waits for maintenance windows, too.
+func planTemplates(all []candidate, limit int) templatePlan {
+	out := templatePlan{free: limit}
 	for _, c := range all {
+		// Pools that are replacing machines count first, also those of later waves.
 		if c.isReplacing() {
-			free--
+			out.free--
+		}
+		if c.due() && !c.waitsForWindow {
+			out.due = append(out.due, c)
 		}
 	}
-	for _, c := range all {
-		if !c.due() || c.waitsForWindow || (!c.isReplacing() && free <= 0) {
+	slices.SortFunc(out.due, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.wave, b.wave), cmp.Compare(keyOf(a.md), keyOf(b.md)))
+	})
+	return out
+}
+
+// inTurn calls annotate for the pools that are next. One that cannot be patched does not count.
+func (p templatePlan) inTurn(annotate func(candidate) (done bool)) {
+	free := p.free
+	for _, c := range p.due {
+		begins := !c.isReplacing()
+		if begins && free <= 0 {
 			continue
 		}
-		if annotate(c) && !c.isReplacing() {
+		if annotate(c) && begins {
 			free--
 		}
 	}
@@ -122,64 +159,3 @@ func countReplacements(all []candidate) *api.Replacements {
 	}
 	return out
 }
-
-func (r *Reconciler) patchTemplates(ctx context.Context, seen *observed, all []candidate) error {
-	var errs []error
-	annotateDue(all, maxConcurrent(seen.source, len(all)), func(c candidate) bool {
-		if r.windowEdgePassed(seen) {
-			return false // each patch takes time, and a window can have closed: everything is decided again
-		}
-		err := r.patchTemplate(ctx, c)
-		errs = append(errs, err)
-		if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) && !apierrors.IsBadRequest(err) {
-			return true // it is done, or will be
-		}
-		// A pool whose template cannot be patched must not take the place of another.
-		r.warnOnce(seen, c.md, subjectTemplate, err)
-		return false
-	})
-	return errors.Join(errs...)
-}
-
-// patchTemplate patches this one annotation of exactly the object that was read: our type has
-// only a part of a MachineDeployment.
-func (r *Reconciler) patchTemplate(ctx context.Context, c candidate) error {
-	body, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"resourceVersion": c.md.ResourceVersion},
-		"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{
-			"annotations": map[string]string{api.AnnotationConfig: c.config},
-		}}},
-	})
-	if err != nil {
-		return fmt.Errorf("encoding a patch: %w", err)
-	}
-	into := &cluster.MachineDeployment{}
-	into.Namespace, into.Name = c.md.Namespace, c.md.Name
-	err = r.Worker.Patch(ctx, into, client.RawPatch(types.MergePatchType, body), client.FieldOwner(api.FieldManager))
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("annotating the template of MachineDeployment %s: %w", keyOf(c.md), err)
-	}
-	r.patched[c.md.UID] = into
-	r.event(c.md, corev1.EventTypeNormal, api.EventMachinesReplaced,
-		"annotated the template with configuration %s: machine-controller replaces machines that have another one", c.config)
-	return nil
-}
-
-// withLatestTemplate returns a MachineDeployment with its latest template annotation if the cache
-// does not have it yet; otherwise more pools than allowed would replace machines.
-func (r *Reconciler) withLatestTemplate(md *cluster.MachineDeployment) *cluster.MachineDeployment {
-	ours, ok := r.patched[md.UID]
-	if !ok {
-		return md
-	}
-	if md.Generation >= ours.Generation {
-		delete(r.patched, md.UID)
-		return md
-	}
-	return ours
-}
-
-func keyOf(md *cluster.MachineDeployment) string { return md.Namespace + "/" + md.Name }

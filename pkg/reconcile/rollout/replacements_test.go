@@ -9,7 +9,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 )
 
-func TestAnnotateDue(t *testing.T) {
+func TestTemplatesInTurn(t *testing.T) {
 	made := func(name string, wave int32, annotation, config string, stale, busy bool) candidate {
 		md := &cluster.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Generation: 2}}
 		md.Status = cluster.MachineDeploymentStatus{ObservedGeneration: 2, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}
@@ -36,7 +36,7 @@ func TestAnnotateDue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			annotateDue(c.all, c.limit, func(c candidate) bool {
+			planTemplates(c.all, c.limit).inTurn(func(c candidate) bool {
 				if c.md.Name == "rejected" {
 					return false
 				}

@@ -515,9 +515,9 @@ func TestNothingToWaitForWithoutAGate(t *testing.T) {
 		"a rollout, no gate":  {Spec: api.ProfileSourceSpec{Rollout: &api.Rollout{}}},
 		"a gate, no profiles": {Spec: api.ProfileSourceSpec{Rollout: &api.Rollout{Gate: api.GateWaves}}},
 	} {
-		out, again, err := (&Reconciler{}).decideRolloutsAndReplacements(t.Context(), &observed{source: source})
-		if again != 0 || err != nil || len(out.rollouts) > 0 {
-			t.Errorf("%s: again after %s, rollouts %+v (err %v)", name, again, out.rollouts, err)
+		planned := newPlan(&observed{source: source})
+		if planned.next != 0 || planned.source != nil && len(planned.source.Status.Rollouts) > 0 {
+			t.Errorf("%s: the plan is %+v", name, planned)
 		}
 	}
 }
@@ -534,8 +534,8 @@ func TestNoWriteWithoutWaves(t *testing.T) {
 	if err := cl.Create(t.Context(), ps); err != nil {
 		t.Fatal(err)
 	}
-	r := &Reconciler{Management: cl}
-	if _, err := r.writeStatusAndEmitEvents(t.Context(), &observed{source: ps}, outcome{}); err != nil {
+	r, seen := &Reconciler{Management: cl}, &observed{source: ps}
+	if _, err := r.apply(t.Context(), seen, newPlan(seen)); err != nil {
 		t.Fatal(err)
 	}
 	var after api.ProfileSource
