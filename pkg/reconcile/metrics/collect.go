@@ -3,13 +3,9 @@ package metrics
 import (
 	"maps"
 	"strconv"
-	"unique"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
-
-// internString returns the only copy of a string. unique drops copies that are no longer used.
-func internString(s string) string { return unique.Make(s).Value() }
 
 // vectors are the metrics that client_golang stores.
 func (m *Metrics) vectors() []prometheus.Collector {
