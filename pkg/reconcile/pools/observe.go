@@ -15,6 +15,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
@@ -236,4 +237,72 @@ func (r reader) observeDocuments(ctx context.Context, seen *observed) error {
 	}
 	seen.documents = documents
 	return nil
+}
+
+// bootingIndex finds the Machines that have no node.
+const bootingIndex = "booting"
+
+// booting is a machine that can be booting from the bootstrap document of a pool, "" if there is
+// none, and the latest end of the wait for it.
+type booting struct {
+	machine string
+	until   time.Time
+}
+
+// observeBooting finds the machine for which a replacement of documents waits.
+func (r reader) observeBooting(ctx context.Context, seen *observed) error {
+	machine, until, err := r.findBootingMachine(ctx, seen)
+	if err != nil {
+		return err
+	}
+	seen.booting = &booting{machine, until}
+	return nil
+}
+
+// findBootingMachine finds a machine that can be booting from the bootstrap document of a pool: it
+// has no node, and is not older than takeover.BootTime. Machines of other revisions did not get it:
+// machine-controller reads only a document with the revision of the MachineSet. It finds none after
+// the pool has waited that long: if machines that never join are created again and again, one of
+// them is always booting. until is the latest end of the wait. It reads the cache: when many pools
+// are taken over, each of them calls this more than once.
+func (r reader) findBootingMachine(ctx context.Context, seen *observed) (name string, until time.Time, err error) {
+	md, revision := seen.md, seen.objects.bootstrap.Annotations[api.AnnotationRevisionFor]
+	now := r.clock.Now()
+	latest := takeover.WaitingSince(now, seen.objects.provisioning, seen.objects.bootstrap).Add(takeover.BootTime)
+	if !now.Before(latest) {
+		return "", until, nil
+	}
+	opts := []client.ListOption{client.InNamespace(md.Namespace), client.UnsafeDisableDeepCopy}
+	if r.indexed {
+		opts = append(opts, client.MatchingFields{bootingIndex: "true"})
+	}
+	var machines cluster.MachineList // of the cache: not to be changed
+	if err := r.worker.List(ctx, &machines, opts...); err != nil {
+		return "", until, fmt.Errorf("listing Machines: %w", err)
+	}
+	for i := range machines.Items {
+		machine := &machines.Items[i]
+		end, booting := takeover.IsBooting(machine, now)
+		if !booting || end.Before(until) || end.Equal(until) && machine.Name > name {
+			continue // always select the same of several created in one second: the message must not depend on the order
+		}
+		ours, err := r.ofRevision(ctx, machine, md, revision)
+		if err != nil {
+			return "", until, err
+		}
+		if ours {
+			name, until = machine.Name, end
+		}
+	}
+	if until.After(latest) {
+		until = latest
+	}
+	return name, until, nil
+}
+
+// ofRevision reports whether a machine is of a MachineSet that was made for a revision of
+// a pool. A MachineSet that the cache has not yet is asked for.
+func (r reader) ofRevision(ctx context.Context, m *cluster.Machine, md *cluster.MachineDeployment, revision string) (bool, error) {
+	c, err := lineage.FollowOwners(ctx, kubeclient.Owners{r.worker, r.worker.Live}, m)
+	return c.Pool.UID == md.UID && c.Revision == revision, err
 }
