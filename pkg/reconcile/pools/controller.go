@@ -139,6 +139,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	// library an error of this pool.
 	waitFinalizer := startWrite(func() error { return r.newWriter().ensureFinalizer(ctx, &md) })
 	seen, err := r.observe(ctx, &md)
+	if err == nil {
+		err = r.generateMissing(seen)
+	}
 	defer func() { _ = seen.waitGranted() }() // no write outlives its run
 	todo := r.makePlan(ctx, seen, err)
 	// A document is rendered with the pool's node token, and only a plan shows that one is to be
@@ -259,10 +262,10 @@ func (r *Reconciler) planner() planner {
 	return planner{engine: r.Engine, namespace: r.Namespace, ca: r.Settings.KubernetesCACert}
 }
 
-// newTokens returns what finds, creates and requests the tokens of pools.
+// newTokens returns what finds and requests the tokens of pools.
 func (r *Reconciler) newTokens() token.Tokens {
 	return token.Tokens{
-		Worker: r.Worker, Live: r.Worker.Live, Indexed: r.Indexed, Clock: r.Clock, Random: r.Random,
+		Worker: r.Worker, Live: r.Worker.Live, Indexed: r.Indexed, Clock: r.Clock,
 		ServiceAccount: r.TokenServiceAccount, NodeTTL: r.NodeTokenTTL, Shared: r.reader().isNameShared,
 	}
 }

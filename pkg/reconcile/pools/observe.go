@@ -32,13 +32,13 @@ type observed struct {
 	// of its configuration: a user edited the configuration, or a controller was interrupted
 	// before it wrote the first document. cutOff reports the latter.
 	unserved, cutOff bool
-	bootstrapToken   token.Bootstrap
+	bootstrapToken   token.Bootstrap   // generateMissing generates it if there is none
 	conflicts        []conflictingPool // other pools with some of the same names
 	endpoint         *clientcmdapi.Cluster
 	nodeToken        token.Node
 	boundTokens      bool   // each pool has a node token of its own
 	reportsForbidden bool   // machines cannot have the permission to report their boots
-	key              []byte // of keyed digests
+	key              []byte // of keyed digests; generateMissing generates it if there is none
 	keyStored        bool
 	now              time.Time
 
@@ -95,9 +95,8 @@ func (r *Reconciler) observeDocumentMismatch(ctx context.Context, seen *observed
 	return nil
 }
 
-// observe reads, and generates a bootstrap token and the key of digests if there are none; apply stores
-// them. Only a missing object counts as absent. If it fails it returns what it has read: with the
-// bootstrap token, unless reading that failed, since it is renewed despite any other error.
+// observe only reads. Only a missing object counts as absent. If it fails it returns what it has read:
+// with the bootstrap token, unless reading that failed, since it is renewed despite any other error.
 func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment) (*observed, error) {
 	now := r.Clock.Now()
 	seen := &observed{
@@ -115,7 +114,7 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 	var objectsErr, err error
 	seen.objects, objectsErr = r.reader().objects(ctx, from, md)
 	hasNoToken := objectsErr == nil && seen.objects.isNew() && !cached.bootstrapTokenCreated
-	if seen.bootstrapToken, err = r.newTokens().FindOrGenerateBootstrap(ctx, md, hasNoToken); err != nil || objectsErr != nil {
+	if seen.bootstrapToken, err = r.newTokens().FindBootstrap(ctx, md, hasNoToken); err != nil || objectsErr != nil {
 		return seen, errors.Join(objectsErr, err)
 	}
 	if err = r.observeDocumentMismatch(ctx, seen); err != nil {
@@ -127,7 +126,7 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 	if seen.unused, err = r.reader().objectsToYield(ctx, seen); err != nil {
 		return seen, err
 	}
-	if seen.key, seen.keyStored, err = r.key.ReadOrGenerate(ctx, r.Management.Live, r.Namespace, r.Random); err != nil {
+	if seen.key, seen.keyStored, err = r.key.Read(ctx, r.Management.Live, r.Namespace); err != nil {
 		return seen, err
 	}
 	var missing error // about the input of new content; the existing generation is maintained without it
@@ -148,15 +147,15 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 			return seen, err
 		}
 	}
-	if seen.kubeconfig, err = kubeclient.BootstrapKubeconfig(seen.endpoint, seen.bootstrapToken.Value); err != nil {
-		return seen, err
-	}
 	seen.values = render.Cluster{
 		Server:                        seen.endpoint.Server,
 		APIServerToken:                seen.nodeToken.Value,
-		BootstrapToken:                seen.bootstrapToken.Value,
 		BootstrapKubeconfigSecretName: namesOf(md).Kubeconfig,
-		BootstrapKubeconfig:           seen.kubeconfig,
+	}
+	if !seen.bootstrapToken.Create {
+		if err = seen.addBootstrapToken(); err != nil {
+			return seen, err
+		}
 	}
 	seen.desired, seen.desiredErr = r.inputOf(ctx, md, recordOf(seen.objects.osc), seen.settings, seen.values)
 	// The pool's own problem comes first, because the user of the pool can fix it.
@@ -176,6 +175,17 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 	}
 	r.cache.forgetDeleted(seen)
 	return seen, nil
+}
+
+// addBootstrapToken adds the bootstrap token to the values that documents contain.
+func (seen *observed) addBootstrapToken() (err error) {
+	if seen.kubeconfig, err = kubeclient.BootstrapKubeconfig(seen.endpoint, seen.bootstrapToken.Value); err != nil {
+		return err
+	}
+	seen.values.BootstrapToken = seen.bootstrapToken.Value
+	seen.values.BootstrapKubeconfig = seen.kubeconfig
+	seen.desired.Cluster = seen.values
+	return nil
 }
 
 // inputOf collects what the pool asks for. A *fault.Rejection or *render.InvalidError
