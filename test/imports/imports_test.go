@@ -138,6 +138,36 @@ func TestNoClients(t *testing.T) {
 	}
 }
 
+// planning are the files of controllers that decide what to write.
+var planning = []string{
+	"boots/plan.go", "pools/annotations.go", "pools/drift.go", "pools/edge.go", "pools/plan*.go", "pools/takeover.go",
+	"profilesource/inventory/plan.go", "profilesource/retention/decide.go", "rollout/waves/*.go",
+}
+
+// TestPlanning: what plans sends no request, for which it would need a context, and has no clock.
+func TestPlanning(t *testing.T) {
+	for _, pattern := range planning {
+		files, err := filepath.Glob(filepath.Join(root, "pkg/reconcile", pattern))
+		if err != nil || len(files) == 0 {
+			t.Errorf("%s: found %d files, error %v", pattern, len(files), err)
+		}
+		for _, name := range files {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			b, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, way := range []string{`"context"`, ".Now()"} {
+				if strings.Contains(string(b), way) {
+					t.Errorf("%s uses %s: it is given what was observed, and the time", name, way)
+				}
+			}
+		}
+	}
+}
+
 // TestProductImports: no testing in the product, and profiles need nothing.
 func TestProductImports(t *testing.T) {
 	// Butane v0.29.0 has helpers for its own tests in base/util, and with them testing
