@@ -44,17 +44,17 @@ var peers = map[string][]string{
 	"pkg/render":      {"pkg/redact", "pkg/phrase"},
 	// It renders for the same pools as lint.
 	"pkg/migrate/importer": {"pkg/lint/matrix"},
-	// The code that it shares with the controllers is to move to pkg/lineage.
-	"pkg/migrate/handback": {"pkg/reconcile/pools", "pkg/reconcile/shard"},
+	// It restores inputs of pools, archives their records and selects their tokens with the controller's
+	// own code. Most of that takes clients, so it cannot be in pkg/lineage.
+	"pkg/migrate/handback": {"pkg/reconcile/pools/archive", "pkg/reconcile/pools/desired", "pkg/reconcile/pools/fault", "pkg/reconcile/pools/token"},
 }
 
 // services are packages of pkg/reconcile that controllers share.
-var services = []string{"metrics", "notify", "ownership", "shard"}
+var services = []string{"commitstatus", "metrics", "notify", "ownership", "shard"}
 
 // controllers are the imports of one controller by another.
 var controllers = map[string][]string{
-	"profilesource": {"commitstatus"},
-	"boots":         {"nodes", "pools"}, // what they read of machines, and the names of a pool's access
+	"boots": {"nodes"}, // reads machines, their pools and records, and the indexes of caches, as it does
 }
 
 // layerOf is the index of a package's layer, and its entry there.
