@@ -57,7 +57,7 @@ func FollowOwners(ctx context.Context, from Reader, machine metav1.Object) (Chai
 		Machine: Reference{types.NamespacedName{Namespace: machine.GetNamespace(), Name: machine.GetName()}, machine.GetUID()},
 		Created: machine.GetCreationTimestamp(), MachineSet: MachineSetOf(machine),
 	}
-	if c.MachineSet.Name == "" {
+	if c.MachineSet.UID == "" { // none, or one that a UID does not identify
 		return c, nil
 	}
 	set := &metav1.PartialObjectMetadata{}

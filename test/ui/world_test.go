@@ -24,7 +24,6 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/render/manifest"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
@@ -301,7 +300,7 @@ func (w *world) fails(pool string, says *corev1.Secret, set, name string) {
 		Namespace: md.Namespace, Name: name, OwnerReferences: []metav1.OwnerReference{{APIVersion: "cluster.k8s.io/v1alpha1", Kind: "MachineSet", Name: set, UID: owner.UID}},
 	}}))
 	report := &api.BootReport{}
-	key := client.ObjectKey{Namespace: api.NamespaceCloudInitSettings, Name: access.Name(md)}
+	key := client.ObjectKey{Namespace: api.NamespaceCloudInitSettings, Name: lineage.AccessName(client.ObjectKeyFromObject(md))}
 	w.until("there is a BootReport", func() error { return w.client.Get(w.t.Context(), key, report) })
 	entry := api.MachineBoot{
 		Machine: name, Stage: api.BootStageSetup, Outcome: api.BootFailing, Attempt: 3, Config: render.ShortDigest(says.Annotations[api.AnnotationInputDigest]),

@@ -22,7 +22,6 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
@@ -142,7 +141,7 @@ func TestBoundTokenReadsItsPoolOnly(t *testing.T) {
 func TestBoundTokenReportsForItsPoolOnly(t *testing.T) {
 	f := newBoundFixture(t, "hetzner")
 	f.reconcile()
-	own := &api.BootReport{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: access.Name(f.pool)}}
+	own := &api.BootReport{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: lineage.AccessName(keyOf(f.pool))}}
 	other := &api.BootReport{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: "node-other-0123456789abcdef"}}
 	const reports = "/apis/gitops.k8c.io/v1alpha1/namespaces/" + api.NamespaceCloudInitSettings + "/bootreports"
 	entry := `{"machine":"m","stage":"Setup","outcome":"Failing","attempt":1,"config":"0123456789ab","bootID":"01234567-89ab-cdef-0123-456789abcdef"}`
@@ -258,7 +257,7 @@ func TestEarlierPermissionsServePools(t *testing.T) {
 	f := newBoundFixture(t, "hetzner")
 	full := f.r.Worker.Client
 	limited := earlierPermissions(f)
-	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: access.Name(f.pool)}}
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: lineage.AccessName(keyOf(f.pool))}}
 	rules := func() int {
 		t.Helper()
 		if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(role), role); err != nil {
@@ -314,7 +313,7 @@ func TestEarlierPermissionsServePools(t *testing.T) {
 func TestAccessIsPutBack(t *testing.T) {
 	f := newBoundFixture(t, "hetzner")
 	f.reconcile()
-	meta := metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: access.Name(f.pool)}
+	meta := metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: lineage.AccessName(keyOf(f.pool))}
 	account, role, binding := &corev1.ServiceAccount{ObjectMeta: meta}, &rbacv1.Role{ObjectMeta: meta}, &rbacv1.RoleBinding{ObjectMeta: meta}
 	path := "/" + namesOf(f.pool).Provisioning
 	for name, spoil := range map[string]func(){

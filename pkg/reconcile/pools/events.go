@@ -68,6 +68,15 @@ func (r reporter) allowAnnouncement(md *cluster.MachineDeployment, p plan, done 
 	return !p.restoresConfig && (exempt || r.routine == nil || r.routine.AllowN(r.clock.Now(), 1))
 }
 
+// reportOutcome reports the outcome of apply. If a generation cannot replace the present one, nothing is
+// reported yet: the next run maintains the present one, because this is known now.
+func (r reporter) reportOutcome(seen *observed, planned plan, done *applied, err error) (ctrl.Result, error) {
+	if r.cache.cacheRejection(seen, planned, err, r.clock.Now()) {
+		return ctrl.Result{RequeueAfter: racedRetry}, nil
+	}
+	return r.report(seen.md, planned, done, err)
+}
+
 // report turns the outcome of a run into events, metrics and the time of the next run; done is nil if
 // nothing was applied. Errors that only a change can fix wait for that change; all others back off.
 func (r reporter) report(md *cluster.MachineDeployment, planned plan, done *applied, err error) (ctrl.Result, error) {
@@ -590,8 +599,11 @@ func auditConfiguration(rec render.Record, uid string) *auditlog.Configuration {
 }
 
 // reportSuspendedOrResumed emits an event when a pool is suspended, and one when it is resumed, each once while this
-// process runs.
-func (r reporter) reportSuspendedOrResumed(seen *observed) {
+// process runs. It emits none if nothing can be planned.
+func (r reporter) reportSuspendedOrResumed(seen *observed, planned plan) {
+	if planned.err != nil {
+		return
+	}
 	md := seen.md
 	suspended, err := isSuspended(md)
 	if err != nil {

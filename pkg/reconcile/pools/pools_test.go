@@ -281,7 +281,7 @@ func TestServiceAccountToken(t *testing.T) {
 	f := newFixture(t)
 	ns := f.pool.Namespace
 	f.r.TokenServiceAccount = client.ObjectKey{Namespace: ns, Name: "kubelets"}
-	if _, err := f.r.newTokens().FindOrGenerateBootstrap(t.Context(), f.pool, false); err == nil || !strings.Contains(err.Error(), "create it") {
+	if _, err := f.r.newTokens().FindBootstrap(t.Context(), f.pool, false); err == nil || !strings.Contains(err.Error(), "create it") {
 		t.Errorf("without the ServiceAccount: %v", err)
 	}
 	f.ensure(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "kubelets"}, Secrets: []corev1.ObjectReference{{Name: "other"}, {Name: "kubelets-token"}}})
@@ -291,7 +291,7 @@ func TestServiceAccountToken(t *testing.T) {
 		Type:       corev1.SecretTypeServiceAccountToken,
 		Data:       map[string][]byte{"token": []byte("sa-token")},
 	})
-	got, err := f.r.newTokens().FindOrGenerateBootstrap(t.Context(), f.pool, false)
+	got, err := f.r.newTokens().FindBootstrap(t.Context(), f.pool, false)
 	if err != nil || got.Value == "" || got.Create || got.Renew {
 		t.Errorf("got %+v, %v", got, err)
 	}
