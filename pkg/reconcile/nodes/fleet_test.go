@@ -291,6 +291,13 @@ func (f *fleet) join(m *machines.Machine, labels map[string]string) *corev1.Node
 	return node
 }
 
+// second lets time pass, so that what follows has a later time: those of the API server, whose clock
+// no test sets, have whole seconds.
+func second() { time.Sleep(1100 * time.Millisecond) }
+
+// apart lets so much time pass that no time of what follows belongs together with one from before.
+func apart() { time.Sleep(lineage.Leeway + 2*time.Second) }
+
 // says are the labels of a node that was provisioned from a record.
 func says(rec render.Record) map[string]string {
 	return map[string]string{api.LabelConfig: render.ShortDigest(rec.Digests.Input), api.LabelCommit: render.LabelValue(rec.Commit)}

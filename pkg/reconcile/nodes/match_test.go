@@ -115,7 +115,7 @@ func (f *fleet) quiet() int64 {
 	f.t.Helper()
 	f.eventually(func() error {
 		before := f.writes.Load()
-		time.Sleep(300 * time.Millisecond)
+		time.Sleep(300 * time.Millisecond) // a write would have come by now
 		if n := f.writes.Load() - before; n > 0 {
 			return fmt.Errorf("%d writes", n)
 		}
@@ -242,7 +242,7 @@ func TestMatchNotSupported(t *testing.T) {
 		other := f.pool(name, "osp-m")
 		lost = append(lost, f.join(f.machine(other), says(f.serveRecord(other, f.matched(other, "v"+fmt.Sprint(len(lost)+8)+".0.0", nil, true)))))
 	}
-	time.Sleep(lineage.Leeway + 2*time.Second)
+	apart()
 	f.serveRecord(taken, f.matched(taken, "v1.0.0", nil, false))
 	rec := f.serveRecord(pool, f.matched(pool, "v1.0.0", nil, false))
 	f.start()

@@ -119,7 +119,7 @@ func TestWhileTheControllerWasDown(t *testing.T) {
 
 	joins := f.join(f.machine(pool), nil)
 	f.do(f.client.Delete(t.Context(), leaves))
-	time.Sleep(lineage.Leeway + 2*time.Second) // times have seconds, so that what follows is later for everyone
+	apart()
 	second := f.serve(pool, "v2.0.0")
 	last := f.join(f.machine(pool), says(second))
 	f.writes.Store(0)
@@ -175,9 +175,9 @@ func TestSameNameAgain(t *testing.T) {
 	before := f.provenance(first)
 	f.do(f.client.Delete(t.Context(), first))
 	f.until(before.Name, func(np *api.NodeProvenance) bool { return np.Status.Removed != nil })
-	time.Sleep(lineage.Leeway + 2*time.Second)
+	apart()
 	f.serve(pool, "v2.0.0")
-	time.Sleep(1100 * time.Millisecond)
+	second()
 	second := f.join(m, nil)
 	after := f.provenance(second)
 	if before.Name == after.Name || after.Spec.Node.UID != second.UID || after.Status.Removed != nil {
@@ -222,7 +222,7 @@ func TestAdoptedLate(t *testing.T) {
 		t.Errorf("got %+v", np.Spec)
 	}
 
-	time.Sleep(lineage.Leeway + 2*time.Second)
+	apart()
 	for _, n := range []*corev1.Node{early, silent} {
 		m := f.machine(pool)
 		m.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: n.Name, UID: n.UID}
@@ -275,7 +275,7 @@ func TestPoolDeletedBeforeItsNodes(t *testing.T) {
 	for _, obj := range []client.Object{m, &machines.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: f.ns, Name: m.Name}}} {
 		f.do(f.client.Patch(t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/instance"]}}`))))
 	}
-	time.Sleep(1100 * time.Millisecond)
+	second()
 	osc := f.config(pool)
 	f.archive(pool, osc, time.Now())
 	f.do(f.client.Delete(t.Context(), osc))
@@ -345,7 +345,7 @@ func TestClockMoved(t *testing.T) {
 			pool := f.pool("workers", "osp-x")
 			f.serve(pool, "v1.0.0")
 			before := f.join(f.machine(pool), nil)
-			time.Sleep(lineage.Leeway + 2*time.Second)
+			apart()
 			second := f.serve(pool, "v2.0.0") // archives with that clock
 			after := f.join(f.machine(pool), says(second))
 			f.start()
@@ -365,7 +365,7 @@ func TestTakenOver(t *testing.T) {
 	f := newFleet(t)
 	pool := f.pool("workers", "osp-x")
 	before := f.join(f.machine(pool), nil)
-	time.Sleep(lineage.Leeway + 2*time.Second)
+	apart()
 	f.start()
 	if np := f.provenance(before); np.Spec.Evidence != api.EvidenceUnknown || np.Spec.Configuration != nil || np.Status.Behind != api.BehindUnknown {
 		t.Errorf("before: %+v %+v", np.Spec, np.Status)

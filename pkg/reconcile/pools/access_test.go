@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -23,6 +24,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // node asks the API server for a path below its Secrets as a machine does: over
@@ -68,15 +70,15 @@ func asMachine(t *testing.T, token string, req *http.Request) (int, []byte) {
 // cache of good tokens follow within moments.
 func answers(t *testing.T, token, path string, want int) []byte {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		status, body := node(t, token, path)
-		if status == want {
-			return body
+	var body []byte
+	testenv.Await(t, 30*time.Second, fmt.Sprintf("GET %s answers %d", path, want), func() error {
+		var status int
+		if status, body = node(t, token, path); status != want {
+			return fmt.Errorf("it answers %d", status)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("GET %s answers %d, want %d", path, status, want)
-		}
-	}
+		return nil
+	})
+	return body
 }
 
 // The token in a pool's documents can read what the pool's machines need, and no more: not the
@@ -165,15 +167,12 @@ func TestBoundTokenReportsForItsPoolOnly(t *testing.T) {
 	}
 	f.ensure(own)
 	f.ensure(other)
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		status := applied(own.Name)
-		if status == http.StatusOK {
-			break
+	testenv.Await(t, 30*time.Second, "the machine can write its report", func() error {
+		if status := applied(own.Name); status != http.StatusOK {
+			return fmt.Errorf("the API server answers %d", status)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the machine's report answers %d", status)
-		}
-	}
+		return nil
+	})
 	if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(own), own); err != nil || len(own.Spec.Machines) != 1 || own.Spec.Machines[0].Machine != "m" {
 		t.Errorf("reported %+v, error %v", own.Spec, err)
 	}
@@ -267,11 +266,9 @@ func TestEarlierPermissionsServePools(t *testing.T) {
 	}
 	// The API server's authorizer follows within moments.
 	probe := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: "probe"}}
-	for deadline := time.Now().Add(30 * time.Second); limited.Create(t.Context(), probe.DeepCopy(), client.DryRunAll) != nil; time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the earlier permissions are not in force")
-		}
-	}
+	testenv.Await(t, 30*time.Second, "the earlier permissions are in force", func() error {
+		return limited.Create(t.Context(), probe.DeepCopy(), client.DryRunAll)
+	})
 	sent := 0
 	f.r.Worker.Client = roleAs{full, limited, &sent}
 	f.reconcile()

@@ -402,11 +402,11 @@ func TestMachinesAreReplacedInTurn(t *testing.T) {
 		b.machine(name, name+"-old")
 	}
 	b.pool("c", 5, replace)
-	time.Sleep(1100 * time.Millisecond) // machines may wait for their first document
+	b.second() // machines may wait for their first document
 	b.pool("alone", 0, nil)
 	b.machine("alone", "alone-old")
 	b.follow()
-	time.Sleep(1100 * time.Millisecond) // times of the API have whole seconds
+	b.second()
 	before := b.md("alone")
 	b.push("v2.0.0")
 	r := b.is("v2.0.0", 0, "Replacing")
@@ -427,11 +427,7 @@ func TestMachinesAreReplacedInTurn(t *testing.T) {
 	}
 	replaced("a")
 	b.restart()
-	b.poke()
-	time.Sleep(2 * settle)
-	if got := b.templateAnnotation("b"); got != "" {
-		t.Fatalf("b is annotated %q while a is replacing machines", got)
-	}
+	b.still("while a is replacing machines", "b", "")
 	b.eventually("counts", func() error {
 		if got := b.source().Status.Replacements; got == nil || *got != (api.Replacements{Replacing: 1, Waiting: 1}) {
 			return fmt.Errorf("they are %+v", got)

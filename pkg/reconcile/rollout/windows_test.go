@@ -343,7 +343,7 @@ func TestMachinesAreReplacedInWindows(t *testing.T) {
 	before := b.source().ResourceVersion
 	b.clock.Step(time.Hour)
 	b.do(b.client.Patch(t.Context(), b.md("a"), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"any":"other"}}}`))))
-	time.Sleep(3 * settle)
+	time.Sleep(3 * settle) // a write would have come by now
 	if after := b.source().ResourceVersion; after != before {
 		t.Error("the status was written although nothing changed")
 	}
