@@ -358,7 +358,9 @@ func placeholderReplacer(inputDigest string) *strings.Replacer {
 func (c choice) provenanceAfterMerge(p render.Provenance) render.Provenance {
 	p.Version = version.TrimDirtySuffix(p.Version)
 	if !c.builtin {
-		p.Commit, p.Change, p.Repository = placeholder, placeholder, placeholderRepository
+		p.Commit = placeholder
+		p.Change = placeholder
+		p.Repository = placeholderRepository
 	}
 	return p
 }
@@ -417,7 +419,9 @@ func resultGroupKey(p Pool, r *result) string {
 
 // groupResults groups equal results.
 func (r *Report) groupResults(results []result) {
-	changes, refusals, unchanged := map[string]*Change{}, map[string]*PoolRejection{}, map[string]*Unchanged{}
+	changes := map[string]*Change{}
+	refusals := map[string]*PoolRejection{}
+	unchanged := map[string]*Unchanged{}
 	for _, x := range results {
 		switch {
 		case x.rejection != "":
@@ -431,7 +435,9 @@ func (r *Report) groupResults(results []result) {
 			c.Pools = append(c.Pools, x.affected)
 		}
 	}
-	r.Changes, r.Rejections, r.Unchanged = valuesOf(changes), valuesOf(refusals), valuesOf(unchanged)
+	r.Changes = valuesOf(changes)
+	r.Rejections = valuesOf(refusals)
+	r.Unchanged = valuesOf(unchanged)
 	slices.SortFunc(r.Changes, func(a, b Change) int {
 		return cmp.Or(cmp.Compare(len(b.Pools), len(a.Pools)), cmp.Compare(a.Pools[0].Name, b.Pools[0].Name))
 	})

@@ -129,7 +129,10 @@ func newInventorySource(name string, builtin *api.BuiltinSource, cat *catalog.Ca
 	}
 	for _, v := range cat.Current {
 		e := entries[v.Name]
-		e.Name, e.Version, e.Digest, e.Removed = v.Name, v.Version, v.Digest, false
+		e.Name = v.Name
+		e.Version = v.Version
+		e.Digest = v.Digest
+		e.Removed = false
 		entries[v.Name] = e
 	}
 	ps.Status.Profiles = slices.SortedFunc(maps.Values(entries), func(a, b api.ProfileEntry) int { return cmp.Compare(a.Name, b.Name) })

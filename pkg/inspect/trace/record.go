@@ -193,11 +193,14 @@ func (p *recordedState) verifyConfigRecord() {
 	case a[api.AnnotationRecord] == "":
 		p.state, p.note = Foreign, "it has no record: operating-system-manager or a user created it"
 	case a[api.AnnotationPool] != p.pool.String():
-		p.state, p.note = Foreign, fmt.Sprintf("it belongs to MachineDeployment %s, whose name and namespace make the same object names", a[api.AnnotationPool])
+		p.state = Foreign
+		p.note = fmt.Sprintf("it belongs to MachineDeployment %s, whose name and namespace make the same object names", a[api.AnnotationPool])
 	default:
 		rec, ok := lineage.IntactRecordOf(p.config)
 		if !ok {
-			p.state, p.note, p.edited = Edited, "its record does not match its digest annotation", true
+			p.state = Edited
+			p.note = "its record does not match its digest annotation"
+			p.edited = true
 			return
 		}
 		p.rec = &rec

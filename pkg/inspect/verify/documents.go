@@ -262,7 +262,9 @@ func (b *bootRenderer) firstDifference(want, have, placeholders []entry) *Differ
 		}
 		return m
 	}
-	foundTexts, safe, wanted := texts(have), texts(placeholders), texts(want)
+	foundTexts := texts(have)
+	safe := texts(placeholders)
+	wanted := texts(want)
 	if _, unreadable := foundTexts[wholeDocument]; unreadable && len(want) > 1 {
 		return newDifference(wholeDocument, 0, "a readable document", hidden)
 	}

@@ -81,7 +81,9 @@ func (s *target) findRecordEdit(what api.ProvenanceConfiguration, from *origin) 
 	rec := s.gen.Record
 	want := what
 	if from.found {
-		want.Commit, want.Path, want.Change = string(from.version.Commit), from.version.Path, string(from.author.Commit)
+		want.Commit = string(from.version.Commit)
+		want.Path = from.version.Path
+		want.Change = string(from.author.Commit)
 	}
 	if s.node != nil || from.found {
 		if d := firstMismatch(

@@ -143,7 +143,9 @@ func (v *Verifier) verifyTarget(ctx context.Context, s *target, report *Report) 
 		return err
 	}
 	what := s.newClaimedOrigin()
-	report.Profile, report.Version, report.InputDigest = what.Profile, what.Version, s.digest
+	report.Profile = what.Profile
+	report.Version = what.Version
+	report.InputDigest = s.digest
 	report.Repository, report.Commit = redact.PrintableLine(what.Repository), redact.PrintableLine(what.Commit)
 
 	from, err := v.findAndCheckOrigin(ctx, s, what)

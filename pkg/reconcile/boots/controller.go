@@ -224,7 +224,8 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment,
 		}
 	}
 	seen.gone = make([]bool, len(report.Spec.Machines))
-	seen.causes, seen.entries = make([]*located, len(report.Spec.Machines)), make([]*api.ProvenanceConfiguration, len(report.Spec.Machines))
+	seen.causes = make([]*located, len(report.Spec.Machines))
+	seen.entries = make([]*api.ProvenanceConfiguration, len(report.Spec.Machines))
 	for i := range report.Spec.Machines {
 		entry := &report.Spec.Machines[i]
 		m, ok := seen.machines[entry.Machine]
@@ -441,7 +442,8 @@ func (r *Reconciler) unlogged(seen *observed, status []api.MachineBootStatus) (o
 func (r *Reconciler) reportFailures(ctx context.Context, seen *observed, p plan, missing *unlogged) (pending bool) {
 	limit := r.paceOf(client.ObjectKeyFromObject(seen.md).String()).audit
 	allowed := int(limit.TokensAt(seen.now))
-	said, indexes := p.failures[:min(len(p.failures), allowed)], missing.indexes[:min(len(missing.indexes), allowed)]
+	said := p.failures[:min(len(p.failures), allowed)]
+	indexes := missing.indexes[:min(len(missing.indexes), allowed)]
 	missing.leaving = missing.leaving[:min(len(missing.leaving), allowed-len(indexes))]
 	var entries []auditlog.Event
 	for _, i := range indexes {

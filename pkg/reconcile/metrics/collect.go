@@ -38,7 +38,9 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		v.Collect(to)
 	}
 	m.mu.Lock()
-	sources, pools, connections := maps.Clone(m.sources), maps.Clone(m.pools), maps.Clone(m.connections)
+	sources := maps.Clone(m.sources)
+	pools := maps.Clone(m.pools)
+	connections := maps.Clone(m.connections)
 	webhook, nodes := m.webhook, m.nodes
 	m.mu.Unlock()
 	gauge := func(metric Metric, value float64, labels ...string) {

@@ -105,7 +105,9 @@ func addDetails(f *auditlog.Event, np, now *api.NodeProvenance) {
 	switch f.Kind {
 	case auditlog.NodeDisputed:
 		agreed := conditionWithMessage(api.AgreedCondition, np, now)
-		f.Since, f.Reason, f.Message = lineage.FormatTime(agreed.LastTransitionTime.Time), agreed.Reason, redact.RemoveControlChars(agreed.Message)
+		f.Since = lineage.FormatTime(agreed.LastTransitionTime.Time)
+		f.Reason = agreed.Reason
+		f.Message = redact.RemoveControlChars(agreed.Message)
 		f.Reported = auditReport(now.Status.Reported)
 	case auditlog.NodeDiffers, auditlog.NodeMatches:
 		m := now.Status.Match
@@ -113,7 +115,9 @@ func addDetails(f *auditlog.Event, np, now *api.NodeProvenance) {
 		if c == nil { // an earlier release, or a user, removed it
 			c = new(drift.Condition(m, nil))
 		}
-		f.Since, f.Reason, f.Message = lineage.FormatTime(m.Since.Time), c.Reason, redact.RemoveControlChars(c.Message)
+		f.Since = lineage.FormatTime(m.Since.Time)
+		f.Reason = c.Reason
+		f.Message = redact.RemoveControlChars(c.Message)
 		if m.State == api.MatchStateDiffers { // the condition names some
 			f.Message = drift.Describe(m, len(m.Differences))
 		}

@@ -48,7 +48,9 @@ type observedMatch struct {
 
 // conclude compares the status with a state without a report.
 func (m *observedMatch) conclude(state api.MatchState, np *api.NodeProvenance) {
-	m.report, m.state, m.next = nil, state, 0
+	m.report = nil
+	m.state = state
+	m.next = 0
 	m.compare(np, np.Status.Match != nil && np.Status.Match.State == state)
 }
 

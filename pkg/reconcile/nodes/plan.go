@@ -89,7 +89,9 @@ func newStatusPlan(seen *observed, np provenance, next *api.NodeProvenance, chan
 
 // newProvenance returns the NodeProvenance for a conclusion.
 func newProvenance(j *joining) *api.NodeProvenance {
-	node, from, c := &j.node, j.chain, j.conclusion
+	node := &j.node
+	from := j.chain
+	c := j.conclusion
 	np := &api.NodeProvenance{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: lineage.ProvenanceName(node.Name, node.UID),
@@ -162,7 +164,8 @@ func planStatus(seen *observed) (*statusPlan, []warning) {
 	var matches metav1.Condition
 	if seen.match.changed {
 		next.Status.Match = nextMatch(seen)
-		change["match"], matches = replaceMatch(next.Status.Match), drift.Condition(next.Status.Match, seen.match.invalid)
+		change["match"] = replaceMatch(next.Status.Match)
+		matches = drift.Condition(next.Status.Match, seen.match.invalid)
 		conditions = append(conditions, matches)
 	}
 	if len(conditions) > 0 {

@@ -101,7 +101,9 @@ func postponeWhileBooting(seen *observed, planned plan) plan {
 		}
 	}
 	if have.provisioning == nil {
-		wait.access, wait.edge.write, wait.provisioning = planned.access.RetainAll(), planned.edge.write, planned.provisioning
+		wait.access = planned.access.RetainAll()
+		wait.edge.write = planned.edge.write
+		wait.provisioning = planned.provisioning
 	}
 	wait.poll = earliestNonZero(wait.poll, bootPoll)
 	wait.rejection = &fault.Rejection{Reason: api.EventWaiting, Err: fmt.Errorf("machine %s is booting: the Secrets that another controller made are replaced once no machine boots, and at %s at the latest", seen.booting.machine, lineage.FormatTime(seen.booting.until))}

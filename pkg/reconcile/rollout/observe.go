@@ -329,7 +329,10 @@ func (r *Reconciler) poolsFollowing(ctx context.Context, seen *observed, mds []c
 		wave, _ := selection.WaveOf(md.Labels)
 		p := waves.Pool{Key: keyOf(md), Wave: wave, Machines: seen.machines[md.UID], IgnoresWindows: ignoresWindows(md)}
 		if c := seen.configOf(md); c.digest != "" {
-			p.Configured, p.Since, p.RejectedSince, p.RejectedVersion = true, c.created, c.rejectedSince, c.rejectedVersion
+			p.Configured = true
+			p.Since = c.created
+			p.RejectedSince = c.rejectedSince
+			p.RejectedVersion = c.rejectedVersion
 			p.Config = c.digest
 			if c.profile == profile {
 				p.Version = api.RolloutVersion{Version: c.version, Commit: c.commit, SelectedBy: c.selected}

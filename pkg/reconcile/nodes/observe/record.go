@@ -84,7 +84,8 @@ func (r *Reader) addAuthorAndSignature(ctx context.Context, to *api.ProvenanceCo
 	}
 	a := osp.Annotations
 	// security.md 28: anyone can choose the name of an author.
-	to.Author, to.Signature = redact.PrintableLine(a[api.AnnotationAuthor]), redact.PrintableLine(a[api.AnnotationSignature])
+	to.Author = redact.PrintableLine(a[api.AnnotationAuthor])
+	to.Signature = redact.PrintableLine(a[api.AnnotationSignature])
 	to.CommittedAt = redact.Shorten(a[api.AnnotationCommittedAt], 64)
 	return nil
 }

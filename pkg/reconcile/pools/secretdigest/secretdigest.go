@@ -66,7 +66,9 @@ func (k *Key) Read(ctx context.Context, live client.Reader, namespace string) (k
 	if found && len(key) < KeySize {
 		return nil, false, fmt.Errorf("the Secret %s: key %q has %d bytes, it needs %d: delete the Secret, and the controller creates another", name, keyDataKey, len(key), KeySize)
 	}
-	k.read, k.value, k.stored = true, key, found
+	k.read = true
+	k.value = key
+	k.stored = found
 	return k.value, k.stored, nil
 }
 

@@ -167,7 +167,8 @@ func longestLived(secrets []corev1.Secret, now time.Time) (Bootstrap, bool) {
 	var out Bootstrap
 	for i := range secrets {
 		candidate := &secrets[i]
-		id, secret := string(candidate.Data[bootstrapapi.BootstrapTokenIDKey]), string(candidate.Data[bootstrapapi.BootstrapTokenSecretKey])
+		id := string(candidate.Data[bootstrapapi.BootstrapTokenIDKey])
+		secret := string(candidate.Data[bootstrapapi.BootstrapTokenSecretKey])
 		if candidate.Type != bootstrapapi.SecretTypeBootstrapToken || id == "" || secret == "" || !candidate.DeletionTimestamp.IsZero() {
 			continue
 		}
