@@ -22,10 +22,10 @@ type applied struct {
 	outdated  bool // a maintenance window opened or closed meanwhile
 }
 
-// templateResult is a template that was annotated, or that the API server does not let anyone annotate.
+// templateResult is a template that was annotated, or that the API server rejected.
 type templateResult struct {
 	candidate candidate
-	rejection error
+	rejection error // nil if it was annotated
 }
 
 // apply writes what was planned, until a maintenance window opens or closes: then everything is
