@@ -2,7 +2,7 @@ package api_test
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -294,8 +294,12 @@ func TestPreviousMaxConcurrent(t *testing.T) {
 	inForce := func(refused bool) {
 		t.Helper()
 		testenv.Await(t, time.Minute, "the definition is in force", func() error {
-			if err := cl.Create(t.Context(), text.DeepCopy(), client.DryRunAll); (err != nil) != refused {
-				return fmt.Errorf("a text is refused: %t (%v)", !refused, err)
+			err := cl.Create(t.Context(), text.DeepCopy(), client.DryRunAll)
+			if !refused {
+				return err
+			}
+			if err == nil {
+				return errors.New("a text is accepted")
 			}
 			return nil
 		})

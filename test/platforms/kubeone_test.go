@@ -96,10 +96,16 @@ func (k *kubeOne) writes(accepted bool) {
 	k.t.Helper()
 	if err := testenv.Until(k.t.Context(), time.Minute, fmt.Sprintf("MachineDeployments are accepted: %t", accepted), func() error {
 		err := k.client.Create(k.t.Context(), &machines.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "pool"}}, client.DryRunAll)
-		if err == nil && accepted || err != nil && !accepted && strings.Contains(err.Error(), `failed calling webhook "operating-system-manager.kubermatic.io-machinedeployments"`) {
-			return nil
+		if accepted {
+			return err
 		}
-		return fmt.Errorf("the API server says %v", err)
+		if err == nil {
+			return errors.New("they are")
+		}
+		if !strings.Contains(err.Error(), `failed calling webhook "operating-system-manager.kubermatic.io-machinedeployments"`) {
+			return err
+		}
+		return nil
 	}); err != nil {
 		k.t.Error(err)
 	}

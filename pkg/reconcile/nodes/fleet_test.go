@@ -312,7 +312,7 @@ func (f *fleet) provenance(node *corev1.Node) *api.NodeProvenance {
 func (f *fleet) until(name string, done func(*api.NodeProvenance) bool) *api.NodeProvenance {
 	f.t.Helper()
 	var np api.NodeProvenance
-	f.eventually(func() error {
+	f.eventually("NodeProvenance "+name+" is as expected", func() error {
 		if err := f.client.Get(f.t.Context(), client.ObjectKey{Name: name}, &np); err != nil {
 			return err
 		}
@@ -324,9 +324,9 @@ func (f *fleet) until(name string, done func(*api.NodeProvenance) bool) *api.Nod
 	return &np
 }
 
-func (f *fleet) eventually(check func() error) {
+func (f *fleet) eventually(what string, check func() error) {
 	f.t.Helper()
-	f.do(testenv.Until(f.t.Context(), 30*time.Second, "the object is as expected", check))
+	testenv.Await(f.t, 30*time.Second, what, check)
 }
 
 // all are the NodeProvenances there are.

@@ -59,7 +59,7 @@ func TestReported(t *testing.T) {
 	if np.Status.Behind != api.BehindNo || !apimeta.IsStatusConditionTrue(np.Status.Conditions, api.AgreedCondition) {
 		t.Errorf("the status is %+v", np.Status)
 	}
-	f.eventually(func() error {
+	f.eventually("the node is annotated", func() error {
 		var got corev1.Node
 		if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(node), &got); err != nil {
 			return err
@@ -141,7 +141,7 @@ func TestWhileTheControllerWasDown(t *testing.T) {
 	}
 
 	// A newer push changes nothing that is behind already, and a restart nothing at all.
-	f.eventually(func() error {
+	f.eventually("everything is written", func() error {
 		if n := f.writes.Load(); n != 8 { // joins and last: create, annotation, status; stays and leaves: status
 			return fmt.Errorf("%d writes", n)
 		}
@@ -155,7 +155,7 @@ func TestWhileTheControllerWasDown(t *testing.T) {
 	f.stop()
 	f.start()
 	f.provenance(f.join(f.machine(pool), nil))
-	f.eventually(func() error {
+	f.eventually("the new node alone is written", func() error {
 		if n := f.writes.Load(); n != 12 {
 			return fmt.Errorf("%d writes after a restart and one node", n)
 		}
@@ -308,7 +308,7 @@ func TestLabelsThatLie(t *testing.T) {
 		t.Errorf("not both are kept: %+v", np.Spec)
 	}
 	event := ""
-	f.eventually(func() error {
+	f.eventually("an event comes", func() error {
 		select {
 		case event = <-f.events.Events:
 			return nil
@@ -403,7 +403,7 @@ func TestRetention(t *testing.T) {
 	}
 	left := func(want ...string) {
 		t.Helper()
-		f.eventually(func() error {
+		f.eventually("the NodeProvenances are as wanted", func() error {
 			var got []string
 			for _, name := range names {
 				err := f.client.Get(t.Context(), client.ObjectKey{Name: name}, &api.NodeProvenance{})

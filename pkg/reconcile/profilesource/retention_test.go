@@ -59,10 +59,13 @@ func (f *following) known(md *machines.MachineDeployment) {
 	testenv.Await(f.t, 30*time.Second, "the cache has the state of pool "+md.Name, func() error {
 		var there machines.MachineDeployment
 		err := f.pools.Reader().Get(f.t.Context(), client.ObjectKeyFromObject(md), &there)
-		if err == nil && there.ResourceVersion == md.ResourceVersion && md.ResourceVersion != "" || apierrors.IsNotFound(err) && md.ResourceVersion == "" {
+		if apierrors.IsNotFound(err) && md.ResourceVersion == "" {
 			return nil
 		}
-		return fmt.Errorf("it has version %q, not %q (%v)", there.ResourceVersion, md.ResourceVersion, err)
+		if err == nil && (there.ResourceVersion != md.ResourceVersion || md.ResourceVersion == "") {
+			return fmt.Errorf("it has version %q, not %q", there.ResourceVersion, md.ResourceVersion)
+		}
+		return err
 	})
 }
 
