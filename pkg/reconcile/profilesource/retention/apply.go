@@ -28,8 +28,9 @@ type Applied struct {
 	skipped          []string // versions in the history that pools cannot get, and why
 }
 
-// Apply creates and deletes the objects of superseded versions. It runs after the inventory is
-// written, so that pools with the current version do not wait for it.
+// Apply creates the objects of superseded versions, and last deletes the unused ones after another
+// check. It runs after the inventory is written, so that pools with the current version do not wait
+// for it.
 func (t *Retainer) Apply(ctx context.Context, l objects.Approved, p Plan) (Applied, error) {
 	out := Applied{skipped: slices.Clone(p.skipped)}
 	// One failure must not stop the other versions and profiles.
@@ -46,7 +47,8 @@ func (t *Retainer) Apply(ctx context.Context, l objects.Approved, p Plan) (Appli
 			}
 		}
 		recreated, err := t.recreateDeleted(ctx, missing.deleted)
-		out.created, errs = append(out.created, recreated...), append(errs, err)
+		out.created = append(out.created, recreated...)
+		errs = append(errs, err)
 	}
 	deleted, err := t.deleteUnused(ctx, l, p.unused)
 	out.deleted = deleted
