@@ -16,7 +16,7 @@ import (
 )
 
 // PoolSnapshot is the input of rendering for all pools, with placeholders for credentials and
-// other ssh keys of the same length. It is the content of a snapshot. A lineage.ClusterSnapshot is
+// other ssh keys of the same length. It is the content of a snapshot. A lineage/dump.Snapshot is
 // another file: it has objects, of nodes and records too, but not the input of rendering.
 type PoolSnapshot struct {
 	// Namespace of the controller, which has the profiles of pools.
