@@ -120,7 +120,7 @@ func TestNoClients(t *testing.T) {
 		fields := strings.Fields(line)
 		p := strings.TrimPrefix(fields[0], self)
 		within := func(entry string) bool { return p == entry || strings.HasPrefix(p, entry+"/") }
-		if layer, _ := layerOf(p); layer < withClients || p == "pkg/reconcile/rollout/waves" {
+		if layer, _ := layerOf(p); layer < withClients || p == "pkg/reconcile/rollout/replacements" || p == "pkg/reconcile/rollout/waves" {
 			packages++
 			for _, d := range fields[1:] {
 				if slices.ContainsFunc(clients, func(c string) bool { return d == c || strings.HasPrefix(d, c+"/") }) {
@@ -142,7 +142,7 @@ func TestNoClients(t *testing.T) {
 var planning = []string{
 	"boots/plan.go", "pools/annotations.go", "pools/drift.go", "pools/edge.go", "pools/plan*.go", "pools/takeover.go",
 	"nodes/plan.go", "profilesource/inventory/plan.go", "profilesource/retention/decide.go", "profilesource/retention/plan.go",
-	"rollout/plan.go", "rollout/replacements.go", "rollout/timeline.go", "rollout/windows.go", "rollout/waves/*.go",
+	"rollout/plan.go", "rollout/windows.go", "rollout/replacements/*.go", "rollout/waves/*.go",
 }
 
 // TestPlanning: what plans sends no request, for which it would need a context, and has no clock.

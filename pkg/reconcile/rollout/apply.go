@@ -12,6 +12,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rollout/replacements"
 )
 
 // applied is what a run wrote.
@@ -24,7 +25,7 @@ type applied struct {
 
 // templateResult is a template that was annotated, or that the API server rejected.
 type templateResult struct {
-	candidate candidate
+	candidate replacements.Candidate
 	rejection error // nil if it was annotated
 }
 
@@ -70,10 +71,10 @@ func (r *Reconciler) writeStatus(ctx context.Context, before, planned *api.Profi
 }
 
 // annotateTemplates annotates the planned templates, as long as no window opens or closes.
-func (r *Reconciler) annotateTemplates(ctx context.Context, seen *observed, planned templatePlan) ([]templateResult, error) {
+func (r *Reconciler) annotateTemplates(ctx context.Context, seen *observed, planned replacements.TemplatePlan) ([]templateResult, error) {
 	var out []templateResult
 	var errs []error
-	planned.inTurn(func(c candidate) bool {
+	planned.InTurn(func(c replacements.Candidate) bool {
 		if r.windowEdgePassed(seen) {
 			return false // each patch takes time, and a window can have closed
 		}
@@ -94,25 +95,25 @@ func (r *Reconciler) annotateTemplates(ctx context.Context, seen *observed, plan
 
 // patchTemplate patches this one annotation of exactly the object that was read: our type has
 // only a part of a MachineDeployment. It returns false if the object was deleted.
-func (r *Reconciler) patchTemplate(ctx context.Context, c candidate) (patched bool, err error) {
+func (r *Reconciler) patchTemplate(ctx context.Context, c replacements.Candidate) (patched bool, err error) {
 	body, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"resourceVersion": c.md.ResourceVersion},
+		"metadata": map[string]any{"resourceVersion": c.Pool.ResourceVersion},
 		"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{
-			"annotations": map[string]string{api.AnnotationConfig: c.config},
+			"annotations": map[string]string{api.AnnotationConfig: c.Config},
 		}}},
 	})
 	if err != nil {
 		return false, fmt.Errorf("encoding a patch: %w", err)
 	}
 	into := &cluster.MachineDeployment{}
-	into.Namespace, into.Name = c.md.Namespace, c.md.Name
+	into.Namespace, into.Name = c.Pool.Namespace, c.Pool.Name
 	err = r.Worker.Patch(ctx, into, client.RawPatch(types.MergePatchType, body), client.FieldOwner(api.FieldManager))
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("annotating the template of MachineDeployment %s: %w", keyOf(c.md), err)
+		return false, fmt.Errorf("annotating the template of MachineDeployment %s: %w", keyOf(c.Pool), err)
 	}
-	r.patched[c.md.UID] = into
+	r.patched[c.Pool.UID] = into
 	return true, nil
 }

@@ -9,6 +9,6 @@
 //
 // Start with Reconciler.Reconcile: observe.go reads, plan.go decides without a client and a clock,
 // apply.go writes, report.go emits events. newPlan calls waves.NextStatus for each profile, and for
-// machines the functions of replacements.go: decideReplacements decides which pools wait for a
-// maintenance window, which windows.go evaluates, and planTemplates which of the others are next.
+// machines package replacements: Decide decides which pools wait for a maintenance window, which
+// windows.go evaluates, and PlanTemplates which of the others are next.
 package rollout

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rollout/replacements"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rollout/waves"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
@@ -52,8 +52,7 @@ type observed struct {
 	configs  map[string]activeConfig // by pool, "namespace/name"
 	machines map[types.UID][]waves.Machine
 
-	candidates []candidate                    // the pools in replace
-	timelines  map[types.UID]lineage.Timeline // of candidates with machines older than their configuration
+	candidates []replacements.Candidate // the pools in replace
 
 	following map[string][]waves.Pool               // the pools that follow a profile whose rollout is not done
 	pools     map[string]*cluster.MachineDeployment // those in following, by "namespace/name"
@@ -236,6 +235,11 @@ func activeConfigOf(osc *metav1.ObjectMeta, now time.Time) activeConfig {
 	return c
 }
 
+// generation returns the configuration as the last one of a timeline.
+func (c activeConfig) generation() lineage.Generation {
+	return lineage.Generation{UID: c.uid, Replaces: c.replaces, InputDigest: c.digest, From: c.created, PoolUID: c.poolUID}
+}
+
 // observeConfigsAndMachines reads the configurations of all pools, and their machines, once.
 func (r *Reconciler) observeConfigsAndMachines(ctx context.Context, seen *observed) error {
 	if seen.configs != nil {
@@ -389,9 +393,14 @@ func (r *Reconciler) observeReplacements(ctx context.Context, seen *observed) er
 	var withOlderMachines []*cluster.MachineDeployment // machines older than the configuration of their pool
 	for _, md := range seen.replace {
 		wave, _ := selection.WaveOf(md.Labels)
-		c := candidate{md: md, wave: wave, templateAnnotation: md.Spec.Template.Metadata.Annotations[api.AnnotationConfig]}
 		have := seen.configOf(md)
-		if have.digest != "" && !mustNotReplace(seen.source, md, have) {
+		c := replacements.Candidate{
+			Pool: md, Wave: wave, IgnoresWindows: ignoresWindows(md),
+			TemplateAnnotation: md.Spec.Template.Metadata.Annotations[api.AnnotationConfig],
+			Current:            replacements.Configuration{InputDigest: have.digest, Version: have.version, Created: have.created},
+			Machines:           seen.machines[md.UID],
+		}
+		if have.digest != "" && replacements.CanReplace(seen.source, md, !have.rejectedSince.IsZero()) {
 			// Until the Secrets have the documents of this configuration, a new machine would boot
 			// from those of the previous one.
 			written, err := r.bootstrapSecretMatches(ctx, md, have)
@@ -399,21 +408,23 @@ func (r *Reconciler) observeReplacements(ctx context.Context, seen *observed) er
 				return err
 			}
 			if written {
-				c.config = have.digest
+				c.Config = have.digest
 			}
 		}
-		for _, m := range seen.machines[md.UID] {
-			c.booting = c.booting || !m.Leaving && !m.Joined
-		}
 		// The archived records are read only if a machine can have an earlier configuration.
-		if c.config != c.templateAnnotation && slices.ContainsFunc(seen.machines[md.UID], have.isNewerThan) {
+		if c.NeedsTimeline() {
 			withOlderMachines = append(withOlderMachines, md)
 		}
 		seen.candidates = append(seen.candidates, c)
 	}
-	var err error
-	seen.timelines, err = r.timelines(ctx, seen, withOlderMachines)
-	return err
+	timelines, err := r.timelines(ctx, seen, withOlderMachines)
+	if err != nil {
+		return err
+	}
+	for i := range seen.candidates {
+		seen.candidates[i].Timeline = timelines[seen.candidates[i].Pool.UID]
+	}
+	return nil
 }
 
 // recordKind is the kind of archived records.
@@ -445,7 +456,7 @@ func (r *Reconciler) timelines(ctx context.Context, seen *observed, of []*cluste
 		}
 	}
 	for key, md := range wanted {
-		t := timelineOf(seen.configOf(md), records[key])
+		t := replacements.TimelineOf(seen.configOf(md).generation(), records[key])
 		out[md.UID] = t
 		if !t[len(t)-1].Unrecorded { // otherwise the cache can be behind
 			r.cachedTimelines[md.UID] = t

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rollout/replacements"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rollout/waves"
 )
 
@@ -15,7 +16,7 @@ import (
 type plan struct {
 	// source has the new status, nil if the status remains.
 	source    *api.ProfileSource
-	templates templatePlan
+	templates replacements.TemplatePlan
 	// next is the time until the next run if nothing changes, 0 for never.
 	next time.Duration
 }
@@ -27,12 +28,12 @@ func newPlan(seen *observed) plan {
 		policy, _ = waves.PolicyOf(seen.source) // observe warns about the error
 		policy.WaitsFor = seen.windows.waitsFor[api.WindowWaves]
 	}
-	candidates, replacing := decideReplacements(seen, policy)
+	candidates, replacing := replacements.Decide(seen.candidates, policy, seen.windows.waitsFor[api.WindowReplace])
 	rollouts, again := decideRollouts(seen, policy, replacing)
-	excludePausedPools(candidates, seen, rollouts)
+	candidates = replacements.ExcludePaused(candidates, rollouts)
 	return plan{
 		source:    planStatus(seen, rollouts, candidates),
-		templates: planTemplates(candidates, maxConcurrent(seen.source, len(candidates))),
+		templates: replacements.PlanTemplates(candidates, replacements.MaxConcurrent(seen.source, len(candidates))),
 		next:      waves.EarliestNonZero(again, seen.untilWindow),
 	}
 }
@@ -61,32 +62,17 @@ func decideRollouts(seen *observed, policy waves.Policy, replacing map[types.UID
 	return out, again
 }
 
-// excludePausedPools excludes pools with a paused version from the replacement of machines, and those
-// with a version that another one supersedes: it can have been held, and they get the other one.
-func excludePausedPools(all []candidate, seen *observed, rollouts []api.RolloutStatus) {
-	for i, c := range all {
-		version := seen.configs[keyOf(c.md)].version
-		for _, ro := range rollouts {
-			superseded := c.md.Annotations[api.AnnotationVersionPin] == "" &&
-				slices.ContainsFunc(ro.Superseded, func(s api.RolloutStep) bool { return s.Version == version })
-			if c.md.Annotations[api.AnnotationOSP] == ro.Profile && (superseded || ro.Held && ro.Version == version) {
-				all[i].config = ""
-			}
-		}
-	}
-}
-
 // planStatus returns the ProfileSource with its new status, nil if there is no source, or nothing
 // new.
-func planStatus(seen *observed, rollouts []api.RolloutStatus, candidates []candidate) *api.ProfileSource {
+func planStatus(seen *observed, rollouts []api.RolloutStatus, candidates []replacements.Candidate) *api.ProfileSource {
 	if seen.source == nil {
 		return nil
 	}
 	after := seen.source.DeepCopy()
 	after.Status.Rollouts = rollouts
-	after.Status.Replacements = countReplacements(candidates)
+	after.Status.Replacements = replacements.Count(candidates)
 	after.Status.MaintenanceWindows = seen.windows.status
-	waves.SetCondition(after, seen.windows.invalid, seen.describeWaiting(candidates))
+	waves.SetCondition(after, seen.windows.invalid, replacements.DescribeWaiting(candidates, seen.windows.waitsFor[api.WindowReplace]))
 	if equality.Semantic.DeepEqual(seen.source.Status, after.Status) {
 		return nil
 	}

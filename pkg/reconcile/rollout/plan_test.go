@@ -12,6 +12,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rollout/replacements"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rollout/waves"
 )
 
@@ -33,10 +34,13 @@ func TestPlan(t *testing.T) {
 		old := waves.Machine{Name: "a-1", Created: now.Add(-time.Hour), Joined: true}
 		return &observed{
 			now: now, source: ps, responsible: true, untilWindow: time.Hour,
-			configs:    map[string]activeConfig{"ns/a": have},
-			machines:   map[types.UID][]waves.Machine{"a": {old}},
-			candidates: []candidate{{md: a, config: "d2"}},
-			timelines:  map[types.UID]lineage.Timeline{"a": {{UID: "before", InputDigest: "d1", From: now.Add(-2 * time.Hour), Until: have.created}, {UID: "now", InputDigest: "d2", From: have.created}}},
+			configs:  map[string]activeConfig{"ns/a": have},
+			machines: map[types.UID][]waves.Machine{"a": {old}},
+			candidates: []replacements.Candidate{{
+				Pool: a, Config: "d2", Machines: []waves.Machine{old},
+				Current:  replacements.Configuration{InputDigest: "d2", Version: v2.Version, Created: have.created},
+				Timeline: lineage.Timeline{{UID: "before", InputDigest: "d1", From: now.Add(-2 * time.Hour), Until: have.created}, {UID: "now", InputDigest: "d2", From: have.created}},
+			}},
 			following: map[string][]waves.Pool{"osp": {
 				{Key: "ns/a", Configured: true, Settled: true, Version: v2, Since: have.created, Machines: []waves.Machine{old}},
 				{Key: "ns/b", Wave: 5, Configured: true, Settled: true, Version: v1},
@@ -64,9 +68,9 @@ func TestPlan(t *testing.T) {
 		"a superseded version that the pool pins": {func(seen *observed) {
 			seen.source.Status.Profiles[0].Version, seen.source.Status.Profiles[0].Object = "v3", "osp-v3"
 			seen.windows.waitsFor = map[string]string{api.WindowWaves: "Mon 22:00"}
-			seen.candidates[0].md.Annotations[api.AnnotationVersionPin] = "v2"
+			seen.candidates[0].Pool.Annotations[api.AnnotationVersionPin] = "v2"
 		}, "MaintenanceWindow", "a", time.Hour},
-		"no machine is older than the configuration": {func(seen *observed) { seen.timelines = nil }, "Window", "", 30*time.Minute - replaced},
+		"no machine is older than the configuration": {func(seen *observed) { seen.candidates[0].Timeline = nil }, "Window", "", 30*time.Minute - replaced},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := newObserved()
@@ -77,8 +81,8 @@ func TestPlan(t *testing.T) {
 				t.Fatal("the status remains")
 			}
 			var templates []string
-			planned.templates.inTurn(func(c candidate) bool {
-				templates = append(templates, c.md.Name)
+			planned.templates.InTurn(func(c replacements.Candidate) bool {
+				templates = append(templates, c.Pool.Name)
 				return true
 			})
 			if got := planned.source.Status.Rollouts[0].Reason; got != c.reason {
@@ -90,7 +94,7 @@ func TestPlan(t *testing.T) {
 			if planned.next != c.next {
 				t.Errorf("the next run is in %s, want %s", planned.next, c.next)
 			}
-			if seen.candidates[0].config == "" || !apiequality.Semantic.DeepEqual(seen.source, before) {
+			if seen.candidates[0].Config == "" || !apiequality.Semantic.DeepEqual(seen.source, before) {
 				t.Error("planning changed what was observed")
 			}
 			// The same again writes nothing.

@@ -37,11 +37,11 @@ func (r *Reconciler) report(req ctrl.Request, seen *observed, planned plan, done
 	}
 	for _, t := range done.templates {
 		if t.rejection != nil {
-			warn(warning{t.candidate.md, subjectTemplate, t.rejection})
+			warn(warning{t.candidate.Pool, subjectTemplate, t.rejection})
 			continue
 		}
-		r.event(t.candidate.md, corev1.EventTypeNormal, api.EventMachinesReplaced,
-			"annotated the template with configuration %s: machine-controller replaces machines that have another one", t.candidate.config)
+		r.event(t.candidate.Pool, corev1.EventTypeNormal, api.EventMachinesReplaced,
+			"annotated the template with configuration %s: machine-controller replaces machines that have another one", t.candidate.Config)
 	}
 	if done.complete {
 		r.warned[req.Name] = warned // warnings about deleted or corrected objects are forgotten

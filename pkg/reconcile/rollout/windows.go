@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -9,7 +8,6 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rollout/waves"
 	"github.com/osm-gitops/osm-gitops/pkg/selection/windows"
 )
 
@@ -55,20 +53,6 @@ func evaluateWindows(ps *api.ProfileSource, now time.Time) windowState {
 		out.status = append(out.status, status)
 	}
 	return out
-}
-
-// describeWaiting returns which pools wait for which maintenance window, "" for none.
-func (seen *observed) describeWaiting(all []candidate) string {
-	var waiting []string
-	for _, c := range all {
-		if c.due() && c.waitsForWindow {
-			waiting = append(waiting, keyOf(c.md))
-		}
-	}
-	if len(waiting) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("the replacement of machines waits for %s: %s", seen.windows.waitsFor[api.WindowReplace], waves.JoinPools(waiting))
 }
 
 func ignoresWindows(md *cluster.MachineDeployment) bool {

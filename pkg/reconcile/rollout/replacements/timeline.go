@@ -1,4 +1,4 @@
-package rollout
+package replacements
 
 import (
 	"slices"
@@ -10,13 +10,13 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rollout/waves"
 )
 
-// timelineOf builds the timeline of a pool: its configuration and its archived records.
-func timelineOf(have activeConfig, records []metav1.PartialObjectMetadata) lineage.Timeline {
+// TimelineOf builds the timeline of a pool: its current configuration and its archived records.
+func TimelineOf(current lineage.Generation, records []metav1.PartialObjectMetadata) lineage.Timeline {
 	var archived []lineage.Generation
 	for i := range records {
 		archived = append(archived, lineage.GenerationsFromArchivedRecord(&records[i])...)
 	}
-	return lineage.Assemble(&lineage.Generation{UID: have.uid, Replaces: have.replaces, InputDigest: have.digest, From: have.created, PoolUID: have.poolUID}, archived)
+	return lineage.Assemble(&current, archived)
 }
 
 // inputDigestOf returns the input digest of the configuration that a machine got.
