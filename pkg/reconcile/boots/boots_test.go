@@ -542,13 +542,14 @@ func TestAuditLogFails(t *testing.T) {
 	first, second := f.machine("pool-1-a"), f.machine("pool-1-b")
 	f.eventually("the report", exists)
 	f.sends(first.Name, f.entry(first.Name))
+	f.concluded(1) // a report meanwhile would interrupt that run, which then emits its event again
 	f.sends(second.Name, f.entry(second.Name))
 	for _, got := range f.concluded(2) {
 		if got.Cause == nil || got.Cause.Line == 0 || got.Journaled != "" {
 			t.Errorf("concluded %+v", got)
 		}
 	}
-	f.tells(2)
+	f.tells(1) // they have the same cause
 	f.joins(second)
 	f.concluded(1)
 	f.do(os.Remove(f.log))
