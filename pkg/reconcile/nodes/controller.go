@@ -56,29 +56,40 @@ type Reconciler struct {
 // now, and those that had it before.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	seen, observeErr := r.observe(ctx, req.Name)
-	todo := newPlan(seen)
-	pending, err := r.apply(ctx, seen, todo)
+	todo, err := r.planAndApply(ctx, seen)
+	if err == nil && observeErr == nil {
+		// Only now, because it can use up the node's turn in this minute: a failed write about an earlier
+		// node must not.
+		observeErr = r.observeNode(ctx, seen)
+		todo, err = r.planAndApply(ctx, seen)
+	}
 	if err == nil && todo.create != nil {
 		// What follows needs the object that exists now: the first one counts, and entries of the audit log
 		// have the UID that the API server gave it.
 		seen, observeErr = r.observeCreated(ctx, seen, todo.create)
-		var statusPending bool
-		statusPending, err = r.apply(ctx, seen, newPlan(seen))
-		pending = pending || statusPending
+		_, err = r.planAndApply(ctx, seen)
 	}
 	if err == nil {
 		err = observeErr
 	}
-	return report(seen, pending, err)
+	return report(seen, err)
 }
 
-// report returns when the nodes with one name are handled again. pending says that entries of the audit
-// log have to wait: the audit log has reported why.
-func report(seen *observed, pending bool, err error) (ctrl.Result, error) {
+// planAndApply writes what follows from what was read so far.
+func (r *Reconciler) planAndApply(ctx context.Context, seen *observed) (plan, error) {
+	todo := newPlan(seen)
+	pending, err := r.apply(ctx, seen, todo)
+	seen.pending = seen.pending || pending
+	return todo, err
+}
+
+// report returns when the nodes with one name are handled again. If entries of the audit log
+// have to wait, the audit log has reported why.
+func report(seen *observed, err error) (ctrl.Result, error) {
 	switch {
 	case err != nil:
 		return ctrl.Result{}, err
-	case pending, seen.postponed, seen.match.postponed:
+	case seen.pending, seen.postponed, seen.match.postponed:
 		return ctrl.Result{RequeueAfter: wait.Jitter(later, 1)}, nil
 	}
 	return ctrl.Result{RequeueAfter: seen.match.next}, seen.match.err

@@ -18,8 +18,9 @@
 //   - plan.go plans, without a client or a clock; journal.go lists the entries that the audit log lacks;
 //   - apply.go writes.
 //
-// Three parts do not fit these steps. The status of a new NodeProvenance is observed and planned once it
-// exists, because an object with its name counts if there is one already. match.go concludes while it
+// A run has up to three such rounds: about deleted nodes, which nothing else may delay, about the node that
+// has the name now, and about the status of its new NodeProvenance once that exists, because an object
+// with its name counts if there is one already. Two parts do not fit the steps. match.go concludes while it
 // reads: what a report says decides how many configurations are rendered. And observing asks
 // in-memory limits, because what follows costs requests, which nodes could cause at any rate.
 //

@@ -27,6 +27,13 @@ type observed struct {
 	// removed are the NodeProvenances of deleted nodes that do not say so, or whose audit log entries are
 	// incomplete.
 	removed []provenance
+	// recorded is the NodeProvenance of the node as the cache has it; nil for none.
+	recorded *api.NodeProvenance
+	// pending says that entries of the audit log wait for another run, since an earlier round.
+	pending bool
+
+	// The rest is for the node that has the name now.
+
 	// joining is nil unless the node lacks a NodeProvenance and belongs to a pool.
 	joining *joining
 
@@ -62,8 +69,8 @@ type joining struct {
 	configuration *api.ProvenanceConfiguration
 }
 
-// observe reads what is known of the nodes with one name. With an error it returns what it has read
-// before: a node that cannot be read completely does not prevent that others are recorded.
+// observe reads the node that has a name now, and the NodeProvenances of those that had it before. With an
+// error it returns what it has read: one that cannot be read does not prevent that others are recorded.
 func (r *Reconciler) observe(ctx context.Context, name string) (*observed, error) {
 	seen := &observed{now: r.Clock.Now(), audited: r.AuditLog != nil}
 	node := kubeclient.Metadata(nodecache.NodeKind)
@@ -78,27 +85,33 @@ func (r *Reconciler) observe(ctx context.Context, name string) (*observed, error
 	if err != nil {
 		return seen, err
 	}
-	var current *api.NodeProvenance
 	for i := range existing {
 		switch np := &existing[i]; {
 		case np.Spec.Node.Name != name: // two names with the same label
 		case found && np.Spec.Node.UID == node.UID:
-			current = np
+			seen.recorded = np
 		default:
 			if err := r.observeRemoved(ctx, seen, np); err != nil {
 				return seen, err
 			}
 		}
 	}
+	return seen, nil
+}
+
+// observeNode reads what is known of the node that has the name now, after the round about those that had
+// it before.
+func (r *Reconciler) observeNode(ctx context.Context, seen *observed) (err error) {
+	seen.removed = nil
 	switch {
-	case !found || !node.DeletionTimestamp.IsZero():
-		return seen, nil
-	case current == nil:
+	case seen.node == nil || !seen.node.DeletionTimestamp.IsZero():
+		return nil
+	case seen.recorded == nil:
 		seen.joining, err = r.observeJoining(ctx, seen)
-		return seen, err
+		return err
 	}
-	seen.current = &provenance{NodeProvenance: current}
-	return seen, r.observeStatus(ctx, seen)
+	seen.current = &provenance{NodeProvenance: seen.recorded}
+	return r.observeStatus(ctx, seen)
 }
 
 // observeRemoved reads a NodeProvenance whose node the cache no longer has, after the API server has
@@ -178,7 +191,7 @@ func (r *Reconciler) observeJoining(ctx context.Context, seen *observed) (*joini
 // observeCreated reads what the status of a new NodeProvenance depends on. created has no UID if an
 // object with its name exists already, which counts then, because its spec is immutable.
 func (r *Reconciler) observeCreated(ctx context.Context, before *observed, created *api.NodeProvenance) (*observed, error) {
-	seen := &observed{now: before.now, audited: before.audited, node: before.node, timeline: before.joining.facts.Pool}
+	seen := &observed{now: before.now, audited: before.audited, pending: before.pending, node: before.node, timeline: before.joining.facts.Pool}
 	np := created
 	if created.UID == "" {
 		np = &api.NodeProvenance{}
