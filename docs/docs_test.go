@@ -80,16 +80,12 @@ func checkTemplate(text string) error {
 	}})
 }
 
-// fields lists the leaves of the template data by their path, from the code.
-func fields(t *testing.T) []string {
+// structsOf reads the types of Go files, with their comments.
+func structsOf(t *testing.T, paths []string) map[string]*ast.StructType {
 	t.Helper()
 	structs := map[string]*ast.StructType{}
-	paths, err := filepath.Glob("../pkg/render/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, path := range paths {
-		f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,6 +98,13 @@ func fields(t *testing.T) []string {
 			return true
 		})
 	}
+	return structs
+}
+
+// fields lists the leaves of the template data by their path, from the code.
+func fields(t *testing.T) []string {
+	t.Helper()
+	structs := structsOf(t, glob(t, "../pkg/render/*.go"))
 	var out []string
 	var walk func(prefix, name string)
 	walk = func(prefix, name string) {

@@ -3,8 +3,6 @@ package docs_test
 import (
 	"fmt"
 	"go/ast"
-	"go/parser"
-	"go/token"
 	"reflect"
 	"slices"
 	"strconv"
@@ -16,22 +14,7 @@ import (
 // comments.
 func pageFields(t *testing.T) string {
 	t.Helper()
-	structs := map[string]*ast.StructType{}
-	paths := slices.Concat(glob(t, "../pkg/inspect/fleet/*.go"), glob(t, "../pkg/inspect/ui/internal/comparison/*.go"), glob(t, "../pkg/inspect/ui/*.go"), glob(t, "../pkg/inspect/ui/internal/view/*.go"))
-	for _, path := range paths {
-		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ast.Inspect(f, func(n ast.Node) bool {
-			if spec, ok := n.(*ast.TypeSpec); ok {
-				if s, ok := spec.Type.(*ast.StructType); ok {
-					structs[spec.Name.Name] = s
-				}
-			}
-			return true
-		})
-	}
+	structs := structsOf(t, slices.Concat(glob(t, "../pkg/inspect/fleet/*.go"), glob(t, "../pkg/inspect/ui/internal/comparison/*.go"), glob(t, "../pkg/inspect/ui/*.go"), glob(t, "../pkg/inspect/ui/internal/view/*.go")))
 	var b strings.Builder
 	for _, name := range []string{
 		"About", "Paging", "Fleet", "Filter", "Counts", "Notice", "PoolRow", "VersionShare", "Pool", "BootRow", "Period", "NodeRow",

@@ -155,7 +155,7 @@ func (b *bundle) collectDownloads(ctx context.Context, flags bundleFlags) error 
 		return err
 	}
 	defer done()
-	if selection.Clusters, err = flags.pools.ClusterSnapshot(ctx, b.stderr); err != nil {
+	if selection.Clusters, err = flags.pools.PoolSnapshot(ctx, b.stderr); err != nil {
 		return err
 	}
 	if len(selection.Clusters.Pools) == 0 {

@@ -92,7 +92,7 @@ var (
 )
 
 func runDiff(ctx context.Context, f diffFlags, args []string, stdout, stderr io.Writer) error {
-	fleet, err := f.pools.ClusterSnapshot(ctx, stderr)
+	fleet, err := f.pools.PoolSnapshot(ctx, stderr)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/osm-gitops/osm-gitops/test/gittest"
 )
 
 // everything prints what templates have of credentials.
@@ -84,14 +86,7 @@ func TestDiffCanaries(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	git := func(args ...string) {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", filepath.Join(dir, "repo"), "-c", "user.name=Ada", "-c", "user.email=ada@example.com"}, args...)...)
-		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("git %v: %v\n%s", args, err, out)
-		}
-	}
+	git := func(args ...string) { t.Helper(); gittest.Git(t, filepath.Join(dir, "repo"), args...) }
 	profile := func(version, word string) string {
 		return strings.NewReplacer("VERSION", version, "WORD", word).Replace(everything)
 	}

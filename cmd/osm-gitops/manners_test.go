@@ -18,6 +18,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/gittest"
 )
 
 func TestMain(m *testing.M) {
@@ -63,10 +64,8 @@ func TestEveryCommandFindsItsCluster(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(repo, 0o700), os.WriteFile(filepath.Join(repo, "README.md"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "one"}} {
-		if out, err := exec.Command("git", append([]string{"-C", repo}, args...)...).CombinedOutput(); err != nil {
-			t.Fatalf("git %q: %v\n%s", args, err, out)
-		}
+	for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"commit", "-qm", "one"}} {
+		gittest.Git(t, repo, args...)
 	}
 	commands := clusterCommands(repo)
 	for _, cmd := range newRoot().Commands() {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/osm-gitops/osm-gitops/test/gittest"
 )
 
 // What does something to a terminal or a page: a window's title, colors, a link, text
@@ -29,16 +31,7 @@ func TestRenderHostileText(t *testing.T) {
 	author := "Ada" + escapes + markup + strings.Repeat("B", 39_001)
 	git := func(stdin string, args ...string) string {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", repo}, args...)...)
-		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull)
-		cmd.Stdin = strings.NewReader(stdin)
-		var errs bytes.Buffer
-		cmd.Stderr = &errs
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("git %v: %v\n%s", args, err, errs.String())
-		}
-		return strings.TrimSpace(string(out))
+		return gittest.Input(t, repo, strings.NewReader(stdin), args...)
 	}
 	if err := os.Mkdir(repo, 0o700); err != nil {
 		t.Fatal(err)

@@ -2,21 +2,16 @@ package main
 
 import (
 	"bytes"
-	"crypto/ed25519"
-	"crypto/rand"
-	"encoding/pem"
 	"errors"
-	"fmt"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/fluxcd/gitkit"
 	"github.com/fluxcd/pkg/gittestserver"
-	"golang.org/x/crypto/ssh"
+
+	"github.com/osm-gitops/osm-gitops/test/gittest"
+	"github.com/osm-gitops/osm-gitops/test/gittest/gitssh"
 )
 
 const smallProfile = `apiVersion: operatingsystemmanager.k8c.io/v1alpha1
@@ -64,13 +59,7 @@ spec: {template: {spec: {versions: {kubelet: 1.36.2}, providerSpec: {value: {clo
 
 func (c *clone) git(args ...string) {
 	c.t.Helper()
-	cmd := exec.CommandContext(c.t.Context(), "git", args...)
-	cmd.Dir = c.dir
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull,
-		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ben", "GIT_COMMITTER_EMAIL=ben@example.com")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		c.t.Fatalf("git %v: %v\n%s", args, err, out)
-	}
+	gittest.Git(c.t, c.dir, args...)
 }
 
 func (c *clone) write(name, text string) string {
@@ -134,59 +123,22 @@ func TestRenderFromAServer(t *testing.T) {
 
 // Over ssh it is so, too; and a server that known_hosts does not have learns nothing.
 func TestRenderOverSSH(t *testing.T) {
-	g, err := gittestserver.NewTempGitServer()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(g.Root()) })
-	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	theirs, err := ssh.NewPublicKey(public)
+	private, public, err := gitssh.Identity("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	asked := false
-	g.PublicKeyLookupFunc(func(content string) (*gitkit.PublicKey, error) {
-		if asked = true; content != strings.TrimSpace(string(ssh.MarshalAuthorizedKey(theirs))) {
-			return nil, errors.New("unknown")
+	g := gitssh.New(t, func(content string) error {
+		if asked = true; content != strings.TrimSpace(public) {
+			return errors.New("unknown")
 		}
-		return &gitkit.PublicKey{Id: "ada"}, nil
+		return nil
 	})
-	g.Auth("", "").KeyDir(filepath.Join(g.Root(), "keys"))
-	if err := g.ListenSSH(); err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error)
-	go func() { done <- g.StartSSH() }()
-	t.Cleanup(func() {
-		if err := g.StopSSH(); err != nil {
-			t.Error(err)
-		}
-		if err := <-done; err == nil {
-			t.Error("the server ended by itself")
-		}
-	})
-	url := g.SSHAddress() + "/osps.git"
-	c := newClone(t, g.Root(), url)
-	block, err := ssh.MarshalPrivateKey(private, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	identity := c.write("key", string(pem.EncodeToMemory(block)))
-	keys, err := filepath.Glob(filepath.Join(g.Root(), "keys", "*.pub"))
-	if err != nil || len(keys) != 1 {
-		t.Fatalf("host keys %v, %v", keys, err)
-	}
-	host, err := os.ReadFile(keys[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	name, port, _ := net.SplitHostPort(strings.TrimPrefix(g.SSHAddress(), "ssh://git@"))
-	line := fmt.Sprintf("[%s]:%s %s", name, port, host)
+	url := g.URL + "/osps.git"
+	c := newClone(t, g.Root, url)
+	identity, line := c.write("key", private), g.KnownHosts()
 
-	unknown := c.write("unknown", strings.Replace(line, name, "git.example.com", 1))
+	unknown := c.write("unknown", "git.example.com "+g.HostKey)
 	flags := []string{"--git-allowed-cidrs", onLoopback, "--identity", identity}
 	if status, _, errs := c.render(append(flags, "--repo", url, "--known-hosts", unknown)...); status != exitFailure || !strings.Contains(errs, "the host is unknown") || asked {
 		t.Errorf("an unknown server: %d %s; it was shown a key: %v", status, errs, asked)

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/osm-gitops/osm-gitops/test/gittest"
 	"github.com/osm-gitops/osm-gitops/test/program"
 )
 
@@ -103,15 +104,7 @@ func (r *repository) write(path, text string) {
 
 func (r *repository) git(args ...string) string {
 	r.t.Helper()
-	cmd := exec.CommandContext(r.t.Context(), "git", args...)
-	cmd.Dir = r.dir
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_SYSTEM="+os.DevNull,
-		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com")
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		r.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return strings.TrimSpace(string(out))
+	return gittest.Git(r.t, r.dir, args...)
 }
 
 // bash runs a script in the work tree, with the program on the PATH.

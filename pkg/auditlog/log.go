@@ -161,7 +161,9 @@ func (l *Log) write(events []Event) error {
 		l.closeFile()
 		return err
 	}
-	l.head, l.headVerified, l.first = head, true, nil
+	l.head = head
+	l.headVerified = true
+	l.first = nil
 	l.size += int64(len(text))
 	return nil
 }

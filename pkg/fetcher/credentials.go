@@ -116,7 +116,9 @@ func withSecrets(remote source.Remote, namespace string, secret, proxy *corev1.S
 		if err != nil {
 			return remote, newSecretWaitError(fieldSecret, secret, err)
 		}
-		remote.Auth, remote.CA, remote.Certificate = parsed.auth, parsed.ca, parsed.certificate
+		remote.Auth = parsed.auth
+		remote.CA = parsed.ca
+		remote.Certificate = parsed.certificate
 	}
 	var err error
 	if proxy != nil {

@@ -21,7 +21,11 @@ func (f *Fetcher) NewRemote(ctx context.Context, ps *api.ProfileSource) (source.
 		if _, err := source.ParseCommit(ref.Commit); ref.Commit != "" && err != nil {
 			return remote, &SpecError{Reason: meta.InvalidPathReason, Err: fmt.Errorf("spec.git.ref.commit: %w", err)}
 		}
-		remote.Branch, remote.Tag, remote.SemVer, remote.Name, remote.Commit = ref.Branch, ref.Tag, ref.SemVer, ref.Name, source.Commit(ref.Commit)
+		remote.Branch = ref.Branch
+		remote.Tag = ref.Tag
+		remote.SemVer = ref.SemVer
+		remote.Name = ref.Name
+		remote.Commit = source.Commit(ref.Commit)
 	}
 	return f.withCredentials(ctx, ps, remote)
 }

@@ -29,7 +29,7 @@ type Comparison struct {
 	// Builtin are the built-in profiles, for pools and as bases of overlays; nil for none.
 	Builtin *source.Embedded
 	// Snapshot has the pools.
-	Snapshot ClusterSnapshot
+	Snapshot PoolSnapshot
 	// Engine renders; Check validates profiles.
 	Engine *render.Engine
 	Check  catalog.Check
@@ -133,7 +133,7 @@ func rejectedFiles(cat *catalog.Catalog) []RejectedFile {
 
 // conflictingProfiles returns the profiles that the repository cannot offer because another source has
 // them.
-func conflictingProfiles(is *catalog.Catalog, fleet *ClusterSnapshot) []RejectedFile {
+func conflictingProfiles(is *catalog.Catalog, fleet *PoolSnapshot) []RejectedFile {
 	var out []RejectedFile
 	for _, v := range is.Current {
 		if other := fleet.conflictingSource(v.Name); other != "" {
@@ -163,7 +163,7 @@ func describeUnraisedVersions(was, is *catalog.Catalog) []string {
 // describeProfilesInOtherSources returns a note for each current profile that other ProfileSources
 // offer as well. If the source of the repository is not known, one other source is only noted for a
 // profile that the change adds.
-func describeProfilesInOtherSources(was, is *catalog.Catalog, fleet *ClusterSnapshot) []string {
+func describeProfilesInOtherSources(was, is *catalog.Catalog, fleet *PoolSnapshot) []string {
 	var out []string
 	for _, v := range is.Current {
 		others := fleet.sourcesProviding(v.Name)
@@ -358,7 +358,9 @@ func placeholderReplacer(inputDigest string) *strings.Replacer {
 func (c choice) provenanceAfterMerge(p render.Provenance) render.Provenance {
 	p.Version = version.TrimDirtySuffix(p.Version)
 	if !c.builtin {
-		p.Commit, p.Change, p.Repository = placeholder, placeholder, placeholderRepository
+		p.Commit = placeholder
+		p.Change = placeholder
+		p.Repository = placeholderRepository
 	}
 	return p
 }
@@ -417,7 +419,9 @@ func resultGroupKey(p Pool, r *result) string {
 
 // groupResults groups equal results.
 func (r *Report) groupResults(results []result) {
-	changes, refusals, unchanged := map[string]*Change{}, map[string]*PoolRejection{}, map[string]*Unchanged{}
+	changes := map[string]*Change{}
+	refusals := map[string]*PoolRejection{}
+	unchanged := map[string]*Unchanged{}
 	for _, x := range results {
 		switch {
 		case x.rejection != "":
@@ -431,7 +435,9 @@ func (r *Report) groupResults(results []result) {
 			c.Pools = append(c.Pools, x.affected)
 		}
 	}
-	r.Changes, r.Rejections, r.Unchanged = valuesOf(changes), valuesOf(refusals), valuesOf(unchanged)
+	r.Changes = valuesOf(changes)
+	r.Rejections = valuesOf(refusals)
+	r.Unchanged = valuesOf(unchanged)
 	slices.SortFunc(r.Changes, func(a, b Change) int {
 		return cmp.Or(cmp.Compare(len(b.Pools), len(a.Pools)), cmp.Compare(a.Pools[0].Name, b.Pools[0].Name))
 	})

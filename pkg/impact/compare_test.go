@@ -25,7 +25,7 @@ func TestReasonsAreText(t *testing.T) {
 		"another namespace":           {map[string]string{api.AnnotationOSP: "osp-a", api.AnnotationOSPNamespace: escape}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			all := Comparison{Snapshot: ClusterSnapshot{Namespace: "kube-system", Unmanaged: c.byHand}}
+			all := Comparison{Snapshot: PoolSnapshot{Namespace: "kube-system", Unmanaged: c.byHand}}
 			got, _, _ := all.resolvePool(Pool{Inputs: render.Pool{Name: "web", Namespace: "shop"}, Annotations: c.annotations}, nothing, nothing)
 			if !strings.Contains(got.unchanged, "osp-x[31mREFUSED: shop/other") || strings.ContainsAny(got.unchanged, "\x1b\n\u202e") {
 				t.Errorf("got %q", got.unchanged)

@@ -15,9 +15,10 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// ClusterSnapshot is the input of rendering for all pools, with placeholders for credentials and
-// other ssh keys of the same length. It is the content of a snapshot.
-type ClusterSnapshot struct {
+// PoolSnapshot is the input of rendering for all pools, with placeholders for credentials and
+// other ssh keys of the same length. It is the content of a snapshot. A lineage/dump.Snapshot is
+// another file: it has objects, of nodes and records too, but not the input of rendering.
+type PoolSnapshot struct {
 	// Namespace of the controller, which has the profiles of pools.
 	Namespace string `json:"namespace"`
 	// Settings by the name that pools use.
@@ -156,7 +157,7 @@ func fillerText(n int) string {
 }
 
 // sortLists orders the pools, the sources and the unmanaged profiles.
-func (f *ClusterSnapshot) sortLists() {
+func (f *PoolSnapshot) sortLists() {
 	slices.SortFunc(f.Pools, func(a, b Pool) int {
 		return cmp.Or(cmp.Compare(a.Inputs.Namespace, b.Inputs.Namespace), cmp.Compare(a.Inputs.Name, b.Inputs.Name))
 	})
@@ -165,7 +166,7 @@ func (f *ClusterSnapshot) sortLists() {
 }
 
 // hasWaves reports whether versions of a profile reach pools in waves.
-func (f *ClusterSnapshot) hasWaves(profile string) bool {
+func (f *PoolSnapshot) hasWaves(profile string) bool {
 	for _, s := range f.Sources {
 		if slices.Contains(s.Profiles, profile) {
 			return s.Waves
@@ -176,7 +177,7 @@ func (f *ClusterSnapshot) hasWaves(profile string) bool {
 
 // windowsOf returns the maintenance windows in which the machines of a pool are replaced, nil
 // for at once.
-func (f *ClusterSnapshot) windowsOf(p Pool, profile string) (out []string) {
+func (f *PoolSnapshot) windowsOf(p Pool, profile string) (out []string) {
 	if !p.replacesMachines() || p.Annotations[api.AnnotationWindows] == api.WindowsIgnore {
 		return nil
 	}
@@ -191,7 +192,7 @@ func (f *ClusterSnapshot) windowsOf(p Pool, profile string) (out []string) {
 }
 
 // sourcesProviding names the sources that offer a profile, except the repository's own.
-func (f *ClusterSnapshot) sourcesProviding(profile string) []string {
+func (f *PoolSnapshot) sourcesProviding(profile string) []string {
 	var out []string
 	for _, s := range f.Sources {
 		if slices.Contains(s.Profiles, profile) && (f.ComparedSource == "" || s.Name != f.ComparedSource) {
@@ -204,7 +205,7 @@ func (f *ClusterSnapshot) sourcesProviding(profile string) []string {
 // conflictingSource names the source that prevents the repository from offering a profile, "" if
 // none is known. A source retains its profiles, and of two with the same profile the older
 // source wins.
-func (f *ClusterSnapshot) conflictingSource(profile string) string {
+func (f *PoolSnapshot) conflictingSource(profile string) string {
 	others := f.sourcesProviding(profile)
 	has := func(s Source) bool { return s.Name == f.ComparedSource && slices.Contains(s.Profiles, profile) }
 	if f.ComparedSource == "" || len(others) == 0 || slices.ContainsFunc(f.Sources, has) {

@@ -32,7 +32,7 @@ spec:
           sshPublicKeys: [ssh-ed25519 canary ada@canary, canary]
 `
 
-func canaries(t *testing.T) ClusterSnapshot {
+func canaries(t *testing.T) PoolSnapshot {
 	t.Helper()
 	var md cluster.MachineDeployment
 	if err := yaml.Unmarshal([]byte(canaryPool), &md); err != nil {
@@ -43,7 +43,7 @@ func canaries(t *testing.T) ClusterSnapshot {
 		NodeRegistryMirrors: "https://canary@mirror.example.com", DownloadMirrors: map[string]string{"github": "https://canary@mirror.example.com"},
 		RegistryCredentials: map[string]render.RegistryCredential{"r": {Username: "canary", Password: "canary", Auth: "canary", IdentityToken: "canary"}},
 	}, "https://api.example.com")
-	return ClusterSnapshot{
+	return PoolSnapshot{
 		Namespace: "kube-system", Settings: map[string]Settings{settings.Key(): settings},
 		Pools: []Pool{NewPool(&md, settings.Key(), render.DecodePool)},
 	}

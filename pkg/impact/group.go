@@ -80,7 +80,11 @@ func (c Comparison) comparePoolGroup(ctx context.Context, g *poolGroup, out []re
 	}
 	of := out[g.longest]
 	for _, i := range g.members {
-		out[i].rejection, out[i].before, out[i].from, out[i].files, out[i].fold = of.rejection, of.before, of.from, of.files, of.fold
+		out[i].rejection = of.rejection
+		out[i].before = of.before
+		out[i].from = of.from
+		out[i].files = of.files
+		out[i].fold = of.fold
 		out[i].affected.UserData = of.affected.UserData
 	}
 	return nil

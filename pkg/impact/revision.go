@@ -129,7 +129,10 @@ func newInventorySource(name string, builtin *api.BuiltinSource, cat *catalog.Ca
 	}
 	for _, v := range cat.Current {
 		e := entries[v.Name]
-		e.Name, e.Version, e.Digest, e.Removed = v.Name, v.Version, v.Digest, false
+		e.Name = v.Name
+		e.Version = v.Version
+		e.Digest = v.Digest
+		e.Removed = false
 		entries[v.Name] = e
 	}
 	ps.Status.Profiles = slices.SortedFunc(maps.Values(entries), func(a, b api.ProfileEntry) int { return cmp.Compare(a.Name, b.Name) })
@@ -155,7 +158,7 @@ func (c choice) same(d choice) bool {
 
 // resolveRequest resolves the request of a pool in the controller's order: a profile of the
 // repository, an object that a user created, a built-in profile.
-func (r *revision) resolveRequest(want selection.Request, fleet *ClusterSnapshot) choice {
+func (r *revision) resolveRequest(want selection.Request, fleet *PoolSnapshot) choice {
 	userSources, builtin := selection.SplitBuiltin(r.inventories)
 	o, ok := selection.FindCandidate(userSources, want.Name)
 	switch other := fleet.conflictingSource(want.Name); {

@@ -27,7 +27,7 @@ type Selection struct {
 	Where string
 	// Builtin are the built-in profiles, for pools and as bases of overlays.
 	Builtin  *source.Embedded
-	Clusters ClusterSnapshot
+	Clusters PoolSnapshot
 	// Check validates a profile before it is used.
 	Check catalog.Check
 }

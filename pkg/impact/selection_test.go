@@ -46,7 +46,7 @@ func waiting(t *testing.T) (s Selection, object string) {
 	return Selection{
 		Snapshot: snap, Where: "this repository",
 		Builtin: &source.Embedded{FS: profiles.FS(), Repository: profiles.Repository, Path: profiles.Path},
-		Clusters: ClusterSnapshot{
+		Clusters: PoolSnapshot{
 			Namespace: "kube-system", Settings: map[string]Settings{"s": {}}, Sources: []Source{{Name: "osps", Waves: true}}, ComparedSource: "osps",
 			Pools: []Pool{{Inputs: render.Pool{Name: "web", Namespace: "shop"}, Annotations: map[string]string{api.AnnotationOSP: "osp-a"}, Settings: "s", Current: &ProfileVersion{"osp-a", "v1.0.0"}}},
 		},

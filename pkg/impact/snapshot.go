@@ -31,15 +31,15 @@ const (
 	MaxSnapshotBytes = 64 << 20 // 64 MiB
 )
 
-// snapshot is a ClusterSnapshot in a file. It contains no time: equal fleets give equal files.
+// snapshot is a PoolSnapshot in a file. It contains no time: equal pools give equal files.
 type snapshot struct {
 	Kind    string `json:"kind"`
 	Version int    `json:"version"`
-	ClusterSnapshot
+	PoolSnapshot
 }
 
-// Encode writes a fleet as a snapshot, compressed or readable.
-func (f ClusterSnapshot) Encode(compress bool) ([]byte, error) {
+// Encode writes a snapshot, compressed or readable.
+func (f PoolSnapshot) Encode(compress bool) ([]byte, error) {
 	f.sortLists()
 	b, err := json.MarshalIndent(snapshot{snapshotKind, snapshotVersion, f}, "", "  ")
 	if err != nil {
@@ -62,7 +62,7 @@ func (f ClusterSnapshot) Encode(compress bool) ([]byte, error) {
 var ErrTooLarge = errors.New("it is too large for a ConfigMap")
 
 // ConfigMap returns the ConfigMap that the controller publishes, or ErrTooLarge.
-func (f ClusterSnapshot) ConfigMap() (*corev1.ConfigMap, error) {
+func (f PoolSnapshot) ConfigMap() (*corev1.ConfigMap, error) {
 	b, err := f.Encode(true)
 	if err != nil {
 		return nil, err
@@ -82,33 +82,33 @@ func (f ClusterSnapshot) ConfigMap() (*corev1.ConfigMap, error) {
 
 // Decode reads a snapshot: uncompressed, compressed, or in its ConfigMap as kubectl prints
 // it.
-func Decode(r io.Reader) (ClusterSnapshot, error) {
+func Decode(r io.Reader) (PoolSnapshot, error) {
 	b, err := readBounded(r)
 	if err != nil {
-		return ClusterSnapshot{}, err
+		return PoolSnapshot{}, err
 	}
 	if !bytes.HasPrefix(b, []byte("\x1f\x8b")) && !bytes.HasPrefix(bytes.TrimSpace(b), []byte(`{`)) || bytes.Contains(b[:min(len(b), 4<<10)], []byte("binaryData")) {
 		var cm corev1.ConfigMap
 		if err := yaml.Unmarshal(b, &cm); err != nil || len(cm.BinaryData[configMapKey]) == 0 {
-			return ClusterSnapshot{}, fmt.Errorf("is neither a snapshot nor the ConfigMap %s with one: write it with osm-gitops snapshot, or kubectl get configmap %s -o yaml", ConfigMapName, ConfigMapName)
+			return PoolSnapshot{}, fmt.Errorf("is neither a snapshot nor the ConfigMap %s with one: write it with osm-gitops snapshot, or kubectl get configmap %s -o yaml", ConfigMapName, ConfigMapName)
 		}
 		b = cm.BinaryData[configMapKey]
 	}
 	if bytes.HasPrefix(b, []byte("\x1f\x8b")) {
 		z, err := gzip.NewReader(bytes.NewReader(b))
 		if err != nil {
-			return ClusterSnapshot{}, fmt.Errorf("is invalid gzip: %w", err)
+			return PoolSnapshot{}, fmt.Errorf("is invalid gzip: %w", err)
 		}
 		if b, err = readBounded(z); err != nil {
-			return ClusterSnapshot{}, err
+			return PoolSnapshot{}, err
 		}
 	}
 	var s snapshot
 	if err := json.Unmarshal(b, &s); err != nil {
-		return ClusterSnapshot{}, fmt.Errorf("is not a snapshot: %w", err)
+		return PoolSnapshot{}, fmt.Errorf("is not a snapshot: %w", err)
 	}
 	if s.Kind != snapshotKind || s.Version != snapshotVersion {
-		return ClusterSnapshot{}, fmt.Errorf("is not a snapshot of this release: found kind %q and version %d, expected %q and %d: write it again with this release", s.Kind, s.Version, snapshotKind, snapshotVersion)
+		return PoolSnapshot{}, fmt.Errorf("is not a snapshot of this release: found kind %q and version %d, expected %q and %d: write it again with this release", s.Kind, s.Version, snapshotKind, snapshotVersion)
 	}
 	for i, p := range s.Pools { // the file is untrusted
 		s.Pools[i].Inputs = redactPool(p.Inputs)
@@ -117,7 +117,7 @@ func Decode(r io.Reader) (ClusterSnapshot, error) {
 		s.Settings[name] = RedactSettings(settings.Settings, settings.Cluster.Server)
 	}
 	s.sortLists()
-	return s.ClusterSnapshot, nil
+	return s.PoolSnapshot, nil
 }
 
 func readBounded(r io.Reader) ([]byte, error) {

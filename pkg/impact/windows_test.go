@@ -10,7 +10,7 @@ import (
 // untrusted text.
 func TestWindowsOfReplacements(t *testing.T) {
 	replace := map[string]string{api.AnnotationRollout: api.RolloutReplace}
-	f := ClusterSnapshot{Sources: []Source{
+	f := PoolSnapshot{Sources: []Source{
 		{Name: "other", Profiles: []string{"osp-b"}, Windows: []string{"0 0 * * * UTC for 1h"}},
 		{Name: "ours", Profiles: []string{"osp-a"}, Windows: []string{"0 22 * * 1-4 Europe/Berlin for 6h", "0 4 * * 6 UTC for 90m|\x1b@all"}},
 	}}

@@ -84,14 +84,14 @@ func ListConfigMetadata(ctx context.Context, from client.Reader, namespace strin
 	return list.Items, nil
 }
 
-// Owners reads the objects of a lineage.Chain: from the first reader that has them.
+// Owners reads the objects of a lineage.Chain, and archived records: from the first reader that has them.
 type Owners []client.Reader
 
 // Find implements lineage.Reader.
 func (readers Owners) Find(ctx context.Context, ref lineage.Reference, obj lineage.Object) (bool, error) {
 	for _, from := range readers {
 		found, err := Find(ctx, from, ref.NamespacedName, obj)
-		if err != nil || found && obj.GetUID() == ref.UID {
+		if err != nil || found && (ref.UID == "" || obj.GetUID() == ref.UID) {
 			return found && err == nil, err
 		}
 	}

@@ -43,10 +43,10 @@ type Object interface {
 	runtime.Object
 }
 
-// Reader reads the cluster that has the machines. kubeclient.Owners is one.
+// Reader reads one cluster. kubeclient.Owners is one.
 type Reader interface {
 	// Find reads what a reference names. It returns false if there is none, or if the name
-	// belongs to an object with another UID.
+	// belongs to an object with another UID than that of the reference.
 	Find(ctx context.Context, ref Reference, obj Object) (bool, error)
 }
 
@@ -57,7 +57,7 @@ func FollowOwners(ctx context.Context, from Reader, machine metav1.Object) (Chai
 		Machine: Reference{types.NamespacedName{Namespace: machine.GetNamespace(), Name: machine.GetName()}, machine.GetUID()},
 		Created: machine.GetCreationTimestamp(), MachineSet: MachineSetOf(machine),
 	}
-	if c.MachineSet.Name == "" {
+	if c.MachineSet.UID == "" { // none, or one that a UID does not identify
 		return c, nil
 	}
 	set := &metav1.PartialObjectMetadata{}

@@ -55,7 +55,9 @@ func DetermineConfiguration(f Observation) Conclusion {
 	first, why := f.atCreation(candidates)
 	switch {
 	case reported != nil:
-		c.Evidence, c.Configuration, c.Bootstrap = api.EvidenceReported, reported, reported
+		c.Evidence = api.EvidenceReported
+		c.Configuration = reported
+		c.Bootstrap = reported
 		if first != nil && first.From.Before(reported.From) {
 			c.Bootstrap = first
 		}
@@ -67,7 +69,9 @@ func DetermineConfiguration(f Observation) Conclusion {
 		}
 		c.Possible = candidates[max(0, len(candidates)-MaxPossible):]
 	case first != nil:
-		c.Evidence, c.Configuration, c.Bootstrap = api.EvidenceInferred, first, first
+		c.Evidence = api.EvidenceInferred
+		c.Configuration = first
+		c.Bootstrap = first
 		c.Explanation = "the pool had this configuration from the creation of the machine until the node joined"
 		if len(candidates) > 1 {
 			c.Explanation = fmt.Sprintf("the pool had this configuration when the machine was created; it had %d configurations until the node joined, and each document can be from any of them", len(candidates))

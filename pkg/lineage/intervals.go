@@ -9,6 +9,21 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
+// maxIntervals bounds the intervals of one archived record, so that a pool that goes
+// to and fro does not fill an annotation; the oldest are dropped.
+const maxIntervals = 500
+
+// AddInterval appends an interval to those of an archived record. One of the same configuration as the
+// last replaces that: an earlier run of the controller was interrupted between the archive and the
+// deletion.
+func AddInterval(have []api.Interval, interval api.Interval) []api.Interval {
+	if n := len(have); n > 0 && have[n-1].UID == interval.UID {
+		have = have[:n-1]
+	}
+	have = append(slices.Clip(have), interval)
+	return have[max(0, len(have)-maxIntervals):]
+}
+
 // Sort orders the configurations of one pool, oldest first, in place.
 //
 // An interval follows the one that it names in Replaces. Times only order intervals without such a

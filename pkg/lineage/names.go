@@ -5,8 +5,11 @@ import (
 	"encoding/hex"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -41,6 +44,26 @@ func NamesOf(pool types.NamespacedName) Names {
 	return Names{
 		Config: stem + configSuffix, Bootstrap: stem + bootstrapSuffix, Provisioning: stem + provisioningSuffix,
 		Inputs: stem + inputsSuffix, Kubeconfig: NamespacedKeyOrName(pool) + kubeconfigSuffix, EdgeScript: edgePrefix + stem,
+	}
+}
+
+// AccessName is the name of a pool's BootReport, and of the ServiceAccount, Role and RoleBinding of its
+// node token, in cloud-init-settings: at most 62 characters, with a digest, so that no two pools have
+// the same.
+func AccessName(pool types.NamespacedName) string {
+	const readable = 40
+	name := strings.TrimRight(pool.Name[:min(len(pool.Name), readable)], "-.")
+	sum := sha256.Sum256([]byte(pool.String()))
+	return "node-" + name + "-" + hex.EncodeToString(sum[:8])
+}
+
+// AccessMeta returns the metadata of all objects with the AccessName of a pool. Annotations name the pool.
+func AccessMeta(md *cluster.MachineDeployment) metav1.ObjectMeta {
+	pool := types.NamespacedName{Namespace: md.Namespace, Name: md.Name}
+	return metav1.ObjectMeta{
+		Namespace: api.NamespaceCloudInitSettings, Name: AccessName(pool),
+		Labels:      map[string]string{api.LabelManagedBy: api.FieldManager},
+		Annotations: map[string]string{api.AnnotationPool: pool.String(), api.AnnotationPoolUID: string(md.UID)},
 	}
 }
 

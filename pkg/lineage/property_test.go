@@ -3,6 +3,7 @@ package lineage
 import (
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -33,6 +34,31 @@ func TestGenerationsDoNotOverlap(t *testing.T) {
 			if g, next := timeline[i], timeline[i+1]; g.Until.IsZero() || g.Until.After(next.From) {
 				t.Fatalf("%s overlaps with %s in %s", told(Timeline{g}), told(Timeline{next}), told(timeline))
 			}
+		}
+	}
+}
+
+// A record has the last interval of each run of one configuration, and of these the newest.
+func TestAddInterval(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // the same intervals in each run
+	for range 10 {
+		var have, runs []api.Interval
+		for n := range random.IntN(3 * maxIntervals) {
+			added := api.Interval{UID: uid(random.IntN(3)), Revision: strconv.Itoa(n)}
+			if len(runs) > 0 && runs[len(runs)-1].UID == added.UID {
+				runs[len(runs)-1] = added
+			} else {
+				runs = append(runs, added)
+			}
+			before := slices.Clone(have)
+			got := AddInterval(have, added)
+			if !slices.Equal(have, before) {
+				t.Fatalf("adding %s modified the intervals before it", added.UID)
+			}
+			have = got
+		}
+		if want := runs[max(0, len(runs)-maxIntervals):]; !slices.Equal(have, want) {
+			t.Fatalf("%d intervals of %d runs: %v", len(have), len(runs), have)
 		}
 	}
 }

@@ -236,7 +236,9 @@ func Assemble(current *Generation, archived []Generation) Timeline {
 func GenerationFromIntactRecord(osc metav1.Object) (Generation, bool) {
 	rec, ok := IntactRecordOf(osc)
 	g := AnnotatedGeneration(osc)
-	g.InputDigest, g.Profile, g.Version = rec.Digests.Input, ProfileOrObjectName(rec), rec.Version
+	g.InputDigest = rec.Digests.Input
+	g.Profile = ProfileOrObjectName(rec)
+	g.Version = rec.Version
 	g.Commit, g.SelectedBy = rec.Commit, rec.SelectedBy
 	return g, ok
 }
@@ -271,7 +273,9 @@ func GenerationsFromArchivedRecord(record metav1.Object) []Generation {
 	for _, in := range DecodeIntervals(a) {
 		g := AnnotatedGeneration(record)
 		g.SelectedBy, g.Revision = in.SelectedBy, in.Revision
-		g.From, g.Until, g.Archived = in.From.Time, in.Until.Time, in.Until.Time
+		g.From = in.From.Time
+		g.Until = in.Until.Time
+		g.Archived = in.Until.Time
 		g.UID, g.Replaces = in.UID, in.Replaces
 		g.Record = record.GetName()
 		out = append(out, g)

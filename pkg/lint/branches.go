@@ -38,7 +38,8 @@ func dimensionsForConditions(doc profile.Document, branches []render.Branch) []m
 			}})
 		}
 	}
-	mirrors, digests := mapKeysInConditions(branches, "DownloadMirrors"), mapKeysInConditions(branches, "DownloadDigests")
+	mirrors := mapKeysInConditions(branches, "DownloadMirrors")
+	digests := mapKeysInConditions(branches, "DownloadDigests")
 	if len(mirrors)+len(digests) > 0 {
 		add(matrix.Downloads, matrix.Value{Name: "by name", Apply: func(c *matrix.Combination) {
 			c.Settings.DownloadMirrors, c.Settings.DownloadDigests = map[string]string{}, map[string]string{}

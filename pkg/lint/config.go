@@ -229,7 +229,9 @@ func (c *Config) staleSuppressions(used []bool, today time.Time) []Finding {
 			about.Rule, about.Severity = RuleUnused, SeverityNote
 			about.Message, about.Fix = fmt.Sprintf("the suppression of %q matches no finding", s.Rule), "remove it"
 		case c.expired(i, today):
-			about.Rule, about.Severity, about.Line = RuleExpired, SeverityWarning, c.lines.Line(field+".until")
+			about.Rule = RuleExpired
+			about.Severity = SeverityWarning
+			about.Line = c.lines.Line(field + ".until")
 			about.Message = fmt.Sprintf("the suppression of %q expired after %s: %s", s.Rule, s.Until, s.Reason)
 			about.Fix = "fix what it suppresses and remove it, or set a later until"
 		default:

@@ -226,7 +226,9 @@ func (o overlays) relocateOrDropFindings(findings []Finding, docs []profile.Docu
 				continue
 			}
 			f.Message += fmt.Sprintf(" (in the base, %s:%d)", f.Path, f.Line)
-			f.Path, f.Line, f.Column = d.Path, d.Line("spec.from"), 0
+			f.Path = d.Path
+			f.Line = d.Line("spec.from")
+			f.Column = 0
 		}
 		out = append(out, f)
 	}

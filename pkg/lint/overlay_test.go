@@ -3,8 +3,6 @@ package lint_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/shellrules"
+	"github.com/osm-gitops/osm-gitops/test/gittest"
 )
 
 // baseText is a profile, with line 21 that no checker likes and line 22 that fails with
@@ -73,44 +72,6 @@ spec:
 `, added)
 }
 
-// repo is a repository with the profiles that a test writes.
-type repo struct {
-	t   *testing.T
-	dir string
-}
-
-func newRepo(t *testing.T) repo {
-	r := repo{t, t.TempDir()}
-	r.git("init", "-q", "-b", "main")
-	return r
-}
-
-func (r repo) git(args ...string) {
-	r.t.Helper()
-	cmd := exec.Command("git", append([]string{"-c", "user.name=x", "-c", "user.email=x@example.com"}, args...)...)
-	cmd.Dir = r.dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		r.t.Fatalf("git %v: %v\n%s", args, err, out)
-	}
-}
-
-func (r repo) write(name, text string) {
-	r.t.Helper()
-	full := filepath.Join(r.dir, name)
-	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := os.WriteFile(full, []byte(text), 0o600); err != nil {
-		r.t.Fatal(err)
-	}
-}
-
-func (r repo) commit() {
-	r.t.Helper()
-	r.git("add", "-A")
-	r.git("commit", "-q", "-m", "x")
-}
-
 // TestOverlays: of a text that an overlay takes from its base the base's file is named;
 // a base that is in the history alone is named at the overlay's spec.from.
 func TestOverlays(t *testing.T) {
@@ -147,17 +108,17 @@ func TestOverlays(t *testing.T) {
 			want: prefixed("", historyFinds, moved+"would conflict with it: line 13, spec.bootstrapConfig.files.add[0]", ownFinds)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRepo(t)
-			r.write("elsewhere/README", "")
-			r.write("profiles/base.yaml", baseText("v1.0.0", "https://example.com/a"))
-			r.write(c.overlay, overlayText(c.adds))
-			r.commit()
+			r := gittest.New(t)
+			r.Write("elsewhere/README", "nothing\n")
+			r.Write("profiles/base.yaml", baseText("v1.0.0", "https://example.com/a"))
+			r.Write(c.overlay, overlayText(c.adds))
+			r.Commit()
 			if c.newer != "" {
 				url, file, _ := strings.Cut(c.newer, "\n")
-				r.write("profiles/base.yaml", strings.Replace(baseText("v1.1.0", url), "\n  provisioningConfig", "\n"+file+"\n  provisioningConfig", 1))
-				r.commit()
+				r.Write("profiles/base.yaml", strings.Replace(baseText("v1.1.0", url), "\n  provisioningConfig", "\n"+file+"\n  provisioningConfig", 1))
+				r.Commit()
 			}
-			t.Chdir(filepath.Join(r.dir, c.folder))
+			t.Chdir(filepath.Join(r.Dir, c.folder))
 			got := findingsOf(t, c.path)
 			for i, want := range strings.Split(c.want, "\n") {
 				if i >= len(got) || !strings.HasPrefix(got[i], want) {
@@ -197,11 +158,11 @@ var commit = regexp.MustCompile(`\b[0-9a-f]{12}:`)
 // A finding is in the file that its line comes from: the template of a base that an
 // overlay's file inserts, after the line break that inserting one gives.
 func TestFindingInTheFileOfItsLine(t *testing.T) {
-	r := newRepo(t)
-	r.write("base.yaml", strings.Replace(baseText("v1.0.0", "https://example.com/a"), "      two: |\n        # two\n", "      two: 'setenforce 0'\n", 1))
+	r := gittest.New(t)
+	r.Write("base.yaml", strings.Replace(baseText("v1.0.0", "https://example.com/a"), "      two: |\n        # two\n", "      two: 'setenforce 0'\n", 1))
 	before, _, _ := strings.Cut(overlayText("/opt/own"), "|\n")
-	r.write("own.yaml", before+"'{{ template \"two\" . }}'\n")
-	t.Chdir(r.dir)
+	r.Write("own.yaml", before+"'{{ template \"two\" . }}'\n")
+	t.Chdir(r.Dir)
 	check := func(_ context.Context, text lint.Text) []lint.Finding {
 		if text.File != "/opt/own" {
 			return nil
@@ -227,12 +188,12 @@ func TestFindingInTheFileOfItsLine(t *testing.T) {
 // The findings of a file are known before later files are checked, unless these are overlays with
 // texts of the file. All of them, in that order, are the findings of the report.
 func TestFoundBeforeTheEnd(t *testing.T) {
-	r := newRepo(t)
-	r.write("a.yaml", osp{file: "a"}.text())
-	r.write("base.yaml", baseText("v1.0.0", "https://example.com/a"))
-	r.write("own.yaml", overlayText("/opt/own"))
-	r.write("z.yaml", strings.ReplaceAll(osp{file: "z"}.text(), "osp-x", "osp-z"))
-	t.Chdir(r.dir)
+	r := gittest.New(t)
+	r.Write("a.yaml", osp{file: "a"}.text())
+	r.Write("base.yaml", baseText("v1.0.0", "https://example.com/a"))
+	r.Write("own.yaml", overlayText("/opt/own"))
+	r.Write("z.yaml", strings.ReplaceAll(osp{file: "z"}.text(), "osp-x", "osp-z"))
+	t.Chdir(r.Dir)
 	files, refused, err := lint.Read(t.Context(), []string{"."})
 	if err != nil || len(refused) > 0 {
 		t.Fatal(err, refused)

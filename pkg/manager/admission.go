@@ -79,7 +79,9 @@ func addAdmission(mgr ctrl.Manager, opts *Options, pools webhook.Pools, deps dep
 	if o.Service.Name == "" {
 		o.Service = types.NamespacedName{Namespace: opts.Namespace, Name: api.WebhookServiceName}
 	}
-	o.Namespace, o.Clock, o.Metrics = opts.Namespace, clock.RealClock{}, deps.metrics
+	o.Namespace = opts.Namespace
+	o.Clock = clock.RealClock{}
+	o.Metrics = deps.metrics
 	certificates, err := webhook.Setup(mgr, o, webhook.Handlers{Pools: pools, Checker: deps.engine, DenyUnknownProfiles: opts.DenyUnknownProfiles})
 	if err != nil {
 		return nil, fmt.Errorf("setting up --webhook-address: %w", err)

@@ -107,7 +107,8 @@ func (c clusters) apart() bool { return c.management != c.worker }
 // newClusters reads the kubeconfigs without sending requests.
 func (opts *Options) newClusters() (clusters, error) {
 	// Read them before they are used, so that no change is missed.
-	read, readWorker := digestKubeconfig("kubeconfig", opts.Kubeconfig), digestKubeconfig("worker-cluster-kubeconfig", opts.WorkerKubeconfig)
+	read := digestKubeconfig("kubeconfig", opts.Kubeconfig)
+	readWorker := digestKubeconfig("worker-cluster-kubeconfig", opts.WorkerKubeconfig)
 	cfg, err := kubeclient.ControllerConfig(opts.Kubeconfig)
 	if err != nil {
 		return clusters{}, err

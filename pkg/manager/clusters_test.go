@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,6 +22,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/clock"
+
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // The state of a cluster follows from the responses of its API server to any request, and
@@ -172,17 +175,14 @@ func TestFollow(t *testing.T) {
 		defer close(done)
 		r.checkPeriodically(t.Context(), stop, time.Millisecond)
 	}()
-	until := func(what string, is func() bool) {
-		t.Helper()
-		for end := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatal(what)
-			}
-		}
-	}
-	until("it is never known to be there", func() bool { return r.unreachableError() == nil })
+	testenv.Await(t, time.Minute, "it is known to be there", r.unreachableError)
 	server.Close()
-	until("it is still taken for there", func() bool { return r.unreachableError() != nil })
+	testenv.Await(t, time.Minute, "it is known to be away", func() error {
+		if r.unreachableError() == nil {
+			return errors.New("it is taken for there")
+		}
+		return nil
+	})
 	close(stop)
 	<-done
 }
@@ -241,7 +241,7 @@ func TestKubeconfigReplaced(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !c.ends {
-				time.Sleep(50 * time.Millisecond)
+				time.Sleep(50 * time.Millisecond) // it has read the file some fifty times, and would have ended
 				cancel()
 			}
 			err = <-ended
@@ -254,7 +254,12 @@ func TestKubeconfigReplaced(t *testing.T) {
 
 // A controller that waits because its credentials are rejected ends when they are replaced.
 func TestControllerEndsForAnotherKubeconfig(t *testing.T) {
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	asked := make(chan struct{})
+	once := sync.OnceFunc(func() { close(asked) })
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		once()
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
 	defer server.Close()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	with := func(token string) func(*clientcmdapi.Config) {
@@ -270,7 +275,11 @@ func TestControllerEndsForAnotherKubeconfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(time.Second) // it has read the first one by then
+	select {
+	case <-asked: // so it has read the first one
+	case err := <-ended:
+		t.Fatalf("it ended before anything was replaced: %v", err)
+	}
 	if err := os.WriteFile(opts.Kubeconfig, b, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -120,7 +120,9 @@ func (opts *Options) newDryRunEnvironment(ctx context.Context, deps dependencies
 		return nil, err
 	}
 	s.sources = opts.profileReconciler(s.dependencies)
-	s.sources.Client, s.sources.Live, s.sources.Recorder = s.onManagement, s.onManagement.Live, s.store
+	s.sources.Client = s.onManagement
+	s.sources.Live = s.onManagement.Live
+	s.sources.Recorder = s.store
 	s.sources.Fetcher = opts.newFetcher(s.dependencies, s.onManagement, s.onManagement.Live)
 	return s, s.addIndexes(ctx)
 }
@@ -174,9 +176,13 @@ func (s *dryRunEnvironment) newDryRun() *dryrun.DryRun {
 	machines.Indexed = true
 	machines.Management = kubeclient.Cluster{Client: s.onManagement, Live: s.onManagement.Live}
 	machines.Worker = kubeclient.Cluster{Client: s.onWorker, Live: s.onWorker.Live}
-	machines.ClusterInfo, machines.Registry, machines.Recorder = s.onWorker.Live, s.onManagement.Live, s.store
+	machines.ClusterInfo = s.onWorker.Live
+	machines.Registry = s.onManagement.Live
+	machines.Recorder = s.store
 	machines.Appliers = &ownership.Resolver{Live: s.management.GetAPIReader(), ArgoNamespace: s.opts.ArgoNamespace, Clock: clock.RealClock{}}
-	r.Pools, r.Unallowed, r.Settings = machines, machines.Unallowed, machines.NodeSettings
+	r.Pools = machines
+	r.Unallowed = machines.Unallowed
+	r.Settings = machines.NodeSettings
 	if s.nodes {
 		provenance := s.opts.nodeReconciler(s.dependencies)
 		provenance.Management = kubeclient.Cluster{Client: s.onManagement, Live: s.onManagement.Live}

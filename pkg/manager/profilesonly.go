@@ -48,7 +48,9 @@ func newProfilesOnlyManager(opts *Options, deps dependencies) (ctrl.Manager, err
 	if err != nil {
 		return nil, err
 	}
-	sources.Custom, sources.Pools, sources.Check = true, nil, lint.OSMTemplateCheck(deps.engine)
+	sources.Custom = true
+	sources.Pools = nil
+	sources.Check = lint.OSMTemplateCheck(deps.engine)
 	if _, err := addPush(mgr, opts, sources); err != nil {
 		return nil, err
 	}

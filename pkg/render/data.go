@@ -276,7 +276,9 @@ func (p Profile) provenanceData(digest string) provenanceData {
 		ConfigDigest: ShortDigest(digest),
 	}
 	d.ProfileLabel, d.VersionLabel = LabelValue(d.Profile), LabelValue(d.Version)
-	d.CommitLabel, d.ChangeLabel, d.PathLabel = LabelValue(d.Commit), LabelValue(d.Change), LabelValue(d.Path)
+	d.CommitLabel = LabelValue(d.Commit)
+	d.ChangeLabel = LabelValue(d.Change)
+	d.PathLabel = LabelValue(d.Path)
 	return d
 }
 

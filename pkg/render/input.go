@@ -83,7 +83,9 @@ func (p Profile) locateProblems(pool string, problems []*invalid.Error) []*inval
 	out := make([]*invalid.Error, len(problems))
 	for i, problem := range problems {
 		e := *problem
-		e.Profile, e.Version, e.Commit = p.name(), p.version(), p.Provenance.Commit
+		e.Profile = p.name()
+		e.Version = p.version()
+		e.Commit = p.Provenance.Commit
 		e.Pool = pool
 		if strings.HasPrefix(e.Field, "spec.template.") || strings.HasPrefix(e.Field, "settings") || strings.HasPrefix(e.Field, "metadata.") {
 			out[i] = &e

@@ -168,7 +168,9 @@ func BootstrapKubeconfig(server, caPEM, token string) string {
 	cluster.Cluster.Server = server
 	cluster.Cluster.CA = base64.StdEncoding.EncodeToString([]byte(caPEM))
 	var context kubeconfigContext
-	context.Name, context.Context.Cluster, context.Context.User = "c", "c", "c"
+	context.Name = "c"
+	context.Context.Cluster = "c"
+	context.Context.User = "c"
 	var user kubeconfigUser
 	user.Name, user.User.Token = "c", token
 	var b strings.Builder

@@ -229,7 +229,9 @@ func (in Input) renderRecordingPath(c *compiled, inputDigest string, t *template
 		return nil, 0, problems
 	}
 	x := templates.NewExecution(d)
-	x.Trace, x.Path, x.Meter.Memory = c.trace, t, c.memory
+	x.Trace = c.trace
+	x.Path = t
+	x.Meter.Memory = c.memory
 	profile := &in.Profile.Spec
 	osc := &osm.OperatingSystemConfigSpec{
 		OSName:              profile.OSName,

@@ -43,7 +43,11 @@ func EntryForWave(ps *api.ProfileSource, entry api.ProfileEntry, wave int32) (ap
 			return entry, false
 		}
 	}
-	entry.Version, entry.Object, entry.Digest, entry.Commit, entry.SelectedBy = v.Version, v.Object, v.Digest, v.Commit, v.SelectedBy
+	entry.Version = v.Version
+	entry.Object = v.Object
+	entry.Digest = v.Digest
+	entry.Commit = v.Commit
+	entry.SelectedBy = v.SelectedBy
 	return entry, true
 }
 

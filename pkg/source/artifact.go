@@ -99,6 +99,8 @@ func CleanAddress(raw string) string {
 	if err != nil || u.Host == "" {
 		return fault.EscapeUnprintable(fault.Shorten(raw[strings.LastIndexByte(raw, '@')+1:]))
 	}
-	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	u.User = nil
+	u.RawQuery = ""
+	u.Fragment = ""
 	return u.String()
 }

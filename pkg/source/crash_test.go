@@ -255,7 +255,7 @@ func TestKilledWhileFetching(t *testing.T) {
 		if err := victim.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Duration(i*i/4) * time.Millisecond)
+		time.Sleep(time.Duration(i*i/4) * time.Millisecond) // each is killed later than the one before
 		if err := victim.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}

@@ -304,7 +304,7 @@ func TestBadProxies(t *testing.T) {
 	socks := func(text string) string {
 		return "socks5://" + listen(t, func(c net.Conn) {
 			_, _ = io.WriteString(c, text)
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond) // a connection that closes at once can lose the answer
 		})
 	}
 	silent := listen(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
@@ -313,7 +313,7 @@ func TestBadProxies(t *testing.T) {
 			if _, err := io.WriteString(c, "\x05"); err != nil {
 				return
 			}
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond) // as a slow proxy does
 		}
 	})
 	closed := httptest.NewServer(nil)

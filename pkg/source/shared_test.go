@@ -75,7 +75,7 @@ func TestSourcesShareOneFetch(t *testing.T) {
 		t.Errorf("a source that had the answer already made %d requests", requests)
 	}
 	// After the interval, one source sends a request.
-	time.Sleep(50 * time.Millisecond)
+	time.Sleep(50 * time.Millisecond)                                                               // ages of references are of real time
 	if requests, _ = s.cost(func() { all(50 * time.Millisecond) }); requests < 1 || requests > 10 { // up to ten, on a slow machine
 		t.Errorf("the next interval took %d requests", requests)
 	}
@@ -198,7 +198,6 @@ func TestSourcesShareOnlyTheirOwnFailure(t *testing.T) {
 	r.git("checkout", "--quiet", "-b", "big")
 	r.commit("a.yaml", "a: 2\n")
 	s.push(r, "repo.git")
-	time.Sleep(time.Millisecond)
 	big := main
 	big.Branch = "big"
 	for range 10 {

@@ -93,7 +93,7 @@ func TestSlowSSHServer(t *testing.T) {
 				if _, err := io.WriteString(ch, "0"); err != nil {
 					return 1
 				}
-				time.Sleep(50 * time.Millisecond)
+				time.Sleep(50 * time.Millisecond) // as a slow server does
 			}
 		}
 	}

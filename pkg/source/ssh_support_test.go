@@ -1,7 +1,6 @@
 package source
 
 import (
-	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
@@ -21,28 +20,22 @@ import (
 	"testing"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/osm-gitops/osm-gitops/test/gittest/gitssh"
 )
 
 // newIdentity returns a private key in the format of ssh-keygen, and its public key.
 func newIdentity(t testing.TB, password string) (private []byte, public string) {
 	t.Helper()
-	_, key, err := ed25519.GenerateKey(rand.Reader)
+	text, public, err := gitssh.Identity("")
 	if err != nil {
 		t.Fatal(err)
 	}
-	block, err := ssh.MarshalPrivateKey(key, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	private = pem.EncodeToMemory(block)
+	private = []byte(text)
 	if password != "" {
 		private = sealed(t, private, password)
 	}
-	signer, err := ssh.NewSignerFromKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return private, string(ssh.MarshalAuthorizedKey(signer.PublicKey()))
+	return private, public
 }
 
 // sealed encrypts a private key with a password. It uses one round instead of the usual 16,

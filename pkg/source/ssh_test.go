@@ -13,10 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxcd/pkg/gittestserver"
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
+
+	"github.com/osm-gitops/osm-gitops/test/gittest/gitssh"
 )
 
 func TestSSH(t *testing.T) {
@@ -85,38 +86,12 @@ func globbed(t *testing.T, dir, pattern string) []string {
 
 // Fetch from the ssh server that Flux uses in its tests.
 func TestSSHGitTestServer(t *testing.T) {
-	g, err := gittestserver.NewTempGitServer()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(g.Root()) })
-	g.Auth("", "").KeyDir(filepath.Join(g.Root(), "keys"))
-	if err := g.ListenSSH(); err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error)
-	go func() { done <- g.StartSSH() }()
-	t.Cleanup(func() {
-		if err := g.StopSSH(); err != nil {
-			t.Error(err)
-		}
-		if err := <-done; err == nil {
-			t.Error("the server ended by itself")
-		}
-	})
-	r := newRepo(t)
+	s, r := gitssh.New(t, nil), newRepo(t)
 	r.commit("a.yaml", "a: 1\n")
-	git(t, g.Root(), "init", "--quiet", "--bare", "--initial-branch=main", "repo.git")
-	r.git("push", "--quiet", filepath.Join(g.Root(), "repo.git"), "main")
-	keys := glob(t, g.Root(), "keys/*.pub")
-	public, err := os.ReadFile(keys[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := strings.TrimPrefix(g.SSHAddress(), "ssh://git@")
-	host, port, _ := net.SplitHostPort(address)
+	git(t, s.Root, "init", "--quiet", "--bare", "--initial-branch=main", "repo.git")
+	r.git("push", "--quiet", filepath.Join(s.Root, "repo.git"), "main")
 	identity, _ := newIdentity(t, "")
-	got := mustFetch(t, newMirrors(t), Remote{URL: g.SSHAddress() + "/repo.git", Auth: sshAuth(t, identity, fmt.Sprintf("[%s]:%s %s", host, port, public))})
+	got := mustFetch(t, newMirrors(t), Remote{URL: s.URL + "/repo.git", Auth: sshAuth(t, identity, s.KnownHosts())})
 	if got.Head != r.head() {
 		t.Errorf("got %+v", got)
 	}

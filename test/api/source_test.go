@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // gitSource is the least that makes a ProfileSource.
@@ -291,14 +293,16 @@ func TestPreviousMaxConcurrent(t *testing.T) {
 	set(t, text, "spec.rollout", map[string]any{"maxConcurrent": "10%"})
 	inForce := func(refused bool) {
 		t.Helper()
-		for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
-			if err := cl.Create(t.Context(), text.DeepCopy(), client.DryRunAll); (err != nil) == refused {
-				return
+		testenv.Await(t, time.Minute, "the definition is in force", func() error {
+			err := cl.Create(t.Context(), text.DeepCopy(), client.DryRunAll)
+			if !refused {
+				return err
 			}
-			if time.Now().After(end) {
-				t.Fatal("the definition is not in force")
+			if err == nil {
+				return errors.New("a text is accepted")
 			}
-		}
+			return nil
+		})
 	}
 	apply(map[string]any{"type": "integer", "format": "int32", "minimum": int64(1), "maximum": int64(10000), "default": int64(1), "anyOf": nil, "x-kubernetes-int-or-string": nil, "x-kubernetes-validations": nil})
 	t.Cleanup(func() { apply(nil) })

@@ -154,7 +154,7 @@ func (c *cloud) watch() {
 				c.mu.Unlock()
 			}
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) // to look more often takes CPU of the machines
 	}
 }
 

@@ -30,7 +30,7 @@ import (
 
 	machinesapi "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/profiles"
 	"github.com/osm-gitops/osm-gitops/test/nodefixture"
 	"github.com/osm-gitops/osm-gitops/test/testenv"
@@ -120,7 +120,7 @@ exec /usr/bin/systemctl "$@"
 func (r *rehearsal) bootReport() (*api.BootReport, error) {
 	of := &machinesapi.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: r.cloud.namespace, Name: r.pool}}
 	report := &api.BootReport{}
-	return report, r.cloud.client.Get(r.t.Context(), client.ObjectKey{Namespace: api.NamespaceCloudInitSettings, Name: access.Name(of)}, report)
+	return report, r.cloud.client.Get(r.t.Context(), client.ObjectKey{Namespace: api.NamespaceCloudInitSettings, Name: lineage.AccessName(client.ObjectKeyFromObject(of))}, report)
 }
 
 var endsWithStatus = regexp.MustCompile(`(?m)^(\d+\.\d+) .*supervise: \S+ ended with status`)

@@ -264,7 +264,7 @@ func rebootsWhen(holds func(r *rehearsal) bool) func(r *rehearsal) {
 					r.powerFails()
 					return
 				}
-				time.Sleep(time.Millisecond)
+				time.Sleep(time.Millisecond) // the power fails at once
 			}
 		})
 		r.t.Cleanup(done.Wait)

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
@@ -159,7 +160,7 @@ func selectors(t *testing.T, list []*unstructured.Unstructured) map[string]label
 
 // In the worker cluster a shard's release is the right to its lease there.
 func TestShardOfTwoClusters(t *testing.T) {
-	digits := strings.TrimPrefix(must(shard.Parse("gitops.k8c.io/shard=a")).LeaseName(""), shard.LeaseInfix)
+	digits := strings.TrimPrefix(must(shard.Parse("gitops.k8c.io/shard=a")).LeaseName(""), api.ShardLeaseInfix)
 	worker := byName(t, release(t, "osm-gitops-a", "osm", "mode: worker\nflags: {watch-label-selector: gitops.k8c.io/shard=a}\n"))
 	role := worker["Role kube-system/osm-gitops-a-lease"]
 	if len(worker) != 2 || role == nil || !slices.Equal(leasesOf(t, &unstructured.Unstructured{Object: role}), []string{"operating-system-manager-worker-manager-shard-" + digits}) {

@@ -28,6 +28,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 	"github.com/osm-gitops/osm-gitops/test/program"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // holdEnv makes this test binary hold a control plane until it is killed.
@@ -82,7 +83,7 @@ func TestShared(t *testing.T) {
 		if err := cl.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, func() error { // the namespace controller runs
+		eventually(t, "the namespace controller deletes the namespace", func() error {
 			err := cl.Get(t.Context(), client.ObjectKey{Name: name}, &corev1.Namespace{})
 			if err == nil {
 				return fmt.Errorf("namespace %s is still there", name)
@@ -121,7 +122,7 @@ func TestShared(t *testing.T) {
 			},
 			Type: corev1.SecretTypeServiceAccountToken,
 		}
-		eventually(t, func() error { // until the account exists
+		eventually(t, "the account has a token", func() error {
 			if secret.ResourceVersion == "" {
 				return cl.Create(t.Context(), secret)
 			}
@@ -274,14 +275,14 @@ func TestStart(t *testing.T) {
 	if err := c.KillAPIServer(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error { // an outage can be seen; a client would retry by itself
+	eventually(t, "the API server is away", func() error { // a client would retry by itself
 		if conn, err := net.Dial("tcp", strings.TrimPrefix(c.URL, "https://")); err == nil {
 			conn.Close()
 			return errors.New("the API server still listens")
 		}
 		return nil
 	})
-	eventually(t, func() error { return cl.Get(t.Context(), client.ObjectKeyFromObject(cm), cm) })
+	eventually(t, "the API server answers again", func() error { return cl.Get(t.Context(), client.ObjectKeyFromObject(cm), cm) })
 
 	if !audited(t, c.AuditLog(), "create", "configmaps", "kept") {
 		t.Error("the audit log does not hold the creation of a ConfigMap")
@@ -336,7 +337,7 @@ func TestKilled(t *testing.T) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "holding\n" {
 		t.Fatalf("got %q (%v)", line, err)
 	}
-	eventually(t, func() error {
+	eventually(t, "the processes run", func() error {
 		if n := len(processes(t, dir)); n < 3 { // itself, kube-apiserver, kube-controller-manager
 			return fmt.Errorf("%d processes run", n)
 		}
@@ -346,7 +347,7 @@ func TestKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	eventually(t, func() error {
+	eventually(t, "no process is left", func() error {
 		if left := processes(t, dir); len(left) > 0 {
 			return fmt.Errorf("left behind: %q", left)
 		}
@@ -392,17 +393,7 @@ func audited(t *testing.T, path, verb, resource, name string) bool {
 }
 
 // eventually waits for a condition, with patience for a machine that compiles meanwhile.
-func eventually(t *testing.T, condition func() error) {
+func eventually(t *testing.T, what string, condition func() error) {
 	t.Helper()
-	deadline := time.Now().Add(2 * time.Minute)
-	for {
-		err := condition()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	testenv.Await(t, 2*time.Minute, what, condition)
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/offline"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage/dump"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -426,7 +427,7 @@ func (e *Fixture) Dump() []byte {
 // Clusters read the estate.
 func (e *Fixture) Clusters() trace.Clusters {
 	e.t.Helper()
-	snapshot, err := lineage.ReadSnapshot(bytes.NewReader(e.Dump()))
+	snapshot, err := dump.Read(bytes.NewReader(e.Dump()))
 	e.do(err)
 	c, err := offline.NewClusters(snapshot, nil)
 	e.do(err)

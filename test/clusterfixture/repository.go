@@ -4,15 +4,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"sigs.k8s.io/yaml"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/test/gittest"
 )
 
 // Repo is a Git repository in a folder, from which an estate's profiles come.
@@ -41,16 +40,9 @@ func (e *Fixture) CopyRepo(dir string, files fs.FS) *Repo {
 func (r *Repo) Git(args ...string) string {
 	r.e.t.Helper()
 	now := At(len(r.e.Objects)).Format(time.RFC3339)
-	cmd := exec.CommandContext(r.e.t.Context(), "git", args...)
-	cmd.Dir = r.Dir
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_SYSTEM="+os.DevNull,
-		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ben", "GIT_COMMITTER_EMAIL=ben@example.com",
-		"GIT_AUTHOR_DATE="+now, "GIT_COMMITTER_DATE="+now)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		r.e.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return strings.TrimSpace(string(out))
+	cmd := gittest.Command(r.e.t.Context(), r.Dir, args...)
+	cmd.Env = append(cmd.Env, "GIT_AUTHOR_DATE="+now, "GIT_COMMITTER_DATE="+now)
+	return gittest.Run(r.e.t, cmd)
 }
 
 // Commit writes a profile's file and commits it.

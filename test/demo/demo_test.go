@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/program"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // actEnv makes this test binary be the demo.
@@ -385,14 +387,15 @@ func nothingLeft(t *testing.T, tmp string) {
 // line or in its environment.
 func noProcess(t *testing.T, dir string) {
 	t.Helper()
-	var left []string
-	for range 50 { // killed processes take a moment to be gone
-		if left = processesOf(t, dir); len(left) == 0 {
-			return
+	// Killed processes take a moment to be gone.
+	if err := testenv.Until(context.WithoutCancel(t.Context()), 5*time.Second, "no process is left", func() error {
+		if left := processesOf(t, dir); len(left) > 0 {
+			return fmt.Errorf("left running:\n%s", strings.Join(left, "\n"))
 		}
-		time.Sleep(100 * time.Millisecond)
+		return nil
+	}); err != nil {
+		t.Error(err)
 	}
-	t.Errorf("left running:\n%s", strings.Join(left, "\n"))
 }
 
 var number = regexp.MustCompile(`^[0-9]+$`)

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/crypto/ssh"
+	"github.com/osm-gitops/osm-gitops/test/gittest/gitssh"
 )
 
 // Canary is in every credential of this test, and in what servers answer.
@@ -39,20 +39,9 @@ func CertificateUntil(t *testing.T, end time.Time) []byte {
 // NewIdentity is a private key, and its public key in one line.
 func NewIdentity(t *testing.T, password string) (private, public string) {
 	t.Helper()
-	_, key, err := ed25519.GenerateKey(rand.Reader)
+	private, public, err := gitssh.Identity(password)
 	if err != nil {
 		t.Fatal(err)
 	}
-	block, err := ssh.MarshalPrivateKey(key, "")
-	if password != "" {
-		block, err = ssh.MarshalPrivateKeyWithPassphrase(key, "", []byte(password))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := ssh.NewSignerFromKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(pem.EncodeToMemory(block)), string(ssh.MarshalAuthorizedKey(signer.PublicKey()))
+	return private, public
 }

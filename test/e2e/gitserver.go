@@ -9,13 +9,15 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/fluxcd/pkg/gittestserver"
+
+	"github.com/osm-gitops/osm-gitops/test/gittest"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // GitServer is a real Git server behind a proxy that can go wrong.
@@ -76,21 +78,13 @@ func NewGitServer(t *testing.T) *GitServer {
 	t.Cleanup(front.Close)
 	g.URL = front.URL + "/osps.git"
 	g.Run("init", "-q", "--initial-branch=main", ".")
-	g.Run("config", "user.name", "Ada Example")
-	g.Run("config", "user.email", "ada@example.com")
 	g.Run("remote", "add", "origin", server.HTTPAddress()+"/osps.git")
 	return g
 }
 
 func (g *GitServer) Run(args ...string) string {
 	g.t.Helper()
-	cmd := exec.CommandContext(g.t.Context(), "git", args...)
-	cmd.Dir = g.Work
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		g.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return strings.TrimSpace(string(out))
+	return gittest.Run(g.t, gittest.By(gittest.Command(g.t.Context(), g.Work, args...), "Ada Example", "ada@example.com"))
 }
 
 // Push commits files below profiles/, "" being a removal, and returns the commit.
@@ -123,44 +117,9 @@ func (g *GitServer) Write(files map[string]string) {
 	g.Run("commit", "-q", "-m", "change")
 }
 
-// OSP is a small profile.
+// OSP is a small profile, whose provisioning runs a script.
 func OSP(name, version, script string) string {
-	return fmt.Sprintf(`apiVersion: operatingsystemmanager.k8c.io/v1alpha1
-kind: OperatingSystemProfile
-metadata:
-  name: %s
-spec:
-  osName: ubuntu
-  osVersion: "24.04"
-  version: %s
-  supportedCloudProviders:
-  - name: aws
-  - name: hetzner
-  bootstrapConfig:
-    files:
-    - path: /opt/bin/bootstrap
-      permissions: 755
-      content:
-        inline:
-          data: |
-            #!/bin/sh
-            curl -sf -H 'Authorization: Bearer {{ .Token }}' {{ .ServerURL }}/{{ .SecretName }}
-  provisioningConfig:
-    files:
-    - path: /opt/bin/setup
-      permissions: 755
-      content:
-        inline:
-          data: |
-            #!/bin/sh
-            %s
-    - path: /etc/kubernetes/bootstrap-kubelet.conf
-      permissions: 600
-      content:
-        inline:
-          data: |
-            {{ .BootstrapKubeconfig }}
-`, name, version, script)
+	return testenv.Profile(name, version, "#!/bin/sh", "#!/bin/sh\n            "+script)
 }
 
 // Merge commits a change of an author on a branch, merges it, and returns the merge.

@@ -115,7 +115,7 @@ func TestKilledDuringRotation(t *testing.T) {
 	for i := range kills {
 		f.push()
 		wait := time.Duration(rand.IntN(long(1500, 6000))) * time.Millisecond
-		time.Sleep(wait)
+		time.Sleep(wait) // until a random moment of the rotation
 		f.running.Kill()
 		f.start()
 		if i%10 == 9 || i == kills-1 {
@@ -134,11 +134,11 @@ func TestAPIServerKilled(t *testing.T) {
 	go func() {
 		defer close(ended)
 		for range kills {
-			time.Sleep(700 * time.Millisecond)
+			time.Sleep(700 * time.Millisecond) // until a moment between two pools
 			if err := f.cluster.KillAPIServer(); err != nil {
 				t.Error(err)
 			}
-			time.Sleep(3 * time.Second)
+			time.Sleep(3 * time.Second) // the API server comes back, and more pools are created
 		}
 	}()
 	f.create()
@@ -157,7 +157,7 @@ func TestBothKilled(t *testing.T) {
 	f.settle()
 	for i := range long(2, 20) {
 		f.push()
-		time.Sleep(time.Duration(300+200*i) * time.Millisecond)
+		time.Sleep(time.Duration(300+200*i) * time.Millisecond) // later in the rotation each time
 		f.killAPIServer()
 		f.running.Kill()
 		f.start()
@@ -208,7 +208,7 @@ func TestReplicaTakesOver(t *testing.T) {
 	f.settle()
 	second := f.start()
 	f.push()
-	time.Sleep(time.Second)
+	time.Sleep(time.Second) // until a moment of the rotation
 	first.Kill()
 	f.settle()
 	third := f.start()
@@ -227,10 +227,10 @@ func TestStorageStopped(t *testing.T) {
 	f.create()
 	f.settle()
 	f.push()
-	time.Sleep(500 * time.Millisecond)
+	time.Sleep(500 * time.Millisecond) // until a moment of the rotation
 	resume, err := f.cluster.StopStorage()
 	f.must(err)
-	time.Sleep(time.Duration(long(4, 10)) * time.Second)
+	time.Sleep(time.Duration(long(4, 10)) * time.Second) // writes fail meanwhile
 	f.must(resume())
 	f.settle()
 }

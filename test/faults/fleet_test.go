@@ -160,47 +160,12 @@ func (f *fleet) start(flags ...string) *testenv.Process {
 func (f *fleet) push() {
 	f.t.Helper()
 	f.release++
-	_, err := f.repo.Push(f.t.Context(), map[string]string{"profile.yaml": fmt.Sprintf(profileText, f.profile, f.version())})
+	made := "# made for {{ .KubeVersion }} by " + f.version() // so that documents say it
+	_, err := f.repo.Push(f.t.Context(), map[string]string{"profile.yaml": testenv.Profile(f.profile, f.version(), made, made)})
 	f.must(err)
 }
 
 func (f *fleet) version() string { return fmt.Sprintf("v1.0.%d", f.release) }
-
-// profileText is a profile whose documents say what they were made from.
-const profileText = `apiVersion: operatingsystemmanager.k8c.io/v1alpha1
-kind: OperatingSystemProfile
-metadata:
-  name: %[1]s
-spec:
-  osName: ubuntu
-  osVersion: "24.04"
-  version: %[2]s
-  supportedCloudProviders:
-  - name: hetzner
-  bootstrapConfig:
-    files:
-    - path: /opt/bin/bootstrap
-      permissions: 755
-      content:
-        inline:
-          data: |
-            # made for {{ .KubeVersion }} by %[2]s
-            curl -sf -H 'Authorization: Bearer {{ .Token }}' {{ .ServerURL }}/{{ .SecretName }}
-  provisioningConfig:
-    files:
-    - path: /opt/bin/setup
-      permissions: 755
-      content:
-        inline:
-          data: |
-            # made for {{ .KubeVersion }} by %[2]s
-    - path: /etc/kubernetes/bootstrap-kubelet.conf
-      permissions: 600
-      content:
-        inline:
-          data: |
-            {{ .BootstrapKubeconfig }}
-`
 
 // kubelet is the kubelet of a revision of a template.
 func kubelet(revision int) string { return fmt.Sprintf("1.35.%d", revision) }

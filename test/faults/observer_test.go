@@ -53,7 +53,7 @@ func (f *fleet) observe() *observer {
 			if err := o.follow(ctx); apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 				_ = o.list(ctx) // repeated below until the API server answers
 			}
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(20 * time.Millisecond) // before it tries again
 		}
 	}()
 	return o

@@ -1,3 +1,3 @@
-// Package gittest is for tests of pkg/source and the packages below it: work trees and
-// histories that the real git makes, and packs that no git makes.
+// Package gittest is for tests with the real git: work trees and histories that it makes, and packs
+// that no git makes.
 package gittest

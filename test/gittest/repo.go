@@ -1,7 +1,9 @@
 package gittest
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -38,33 +40,66 @@ func Git(t testing.TB, dir string, args ...string) string {
 	return Input(t, dir, nil, args...)
 }
 
-// program is the path of git, which tests of histories run thousands of times.
-var program = sync.OnceValues(func() (string, error) { return exec.LookPath("git") })
-
 // Input runs the real git with an input.
 func Input(t testing.TB, dir string, stdin io.Reader, args ...string) string {
 	t.Helper()
-	path, err := program()
+	cmd := Command(t.Context(), dir, args...)
+	cmd.Stdin = stdin
+	return Run(t, cmd)
+}
+
+// Run runs a command of git.
+func Run(t testing.TB, cmd *exec.Cmd) string {
+	t.Helper()
+	out, err := Output(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), path, args...)
-	cmd.Dir, cmd.Stdin = dir, stdin
+	return strings.TrimSpace(out)
+}
+
+// program is the path of git, which tests of histories run thousands of times.
+var program = sync.OnceValue(func() string {
+	path, err := exec.LookPath("git")
+	if err != nil {
+		return "git" // to run it says what is wrong
+	}
+	return path
+})
+
+// Command is the real git in a folder, without the configuration of the user and the machine. Ada is
+// the author, and Ben commits.
+func Command(ctx context.Context, dir string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, program(), args...)
+	cmd.Dir = dir
 	cmd.Env = append(os.Environ(),
+		"GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_SYSTEM="+os.DevNull,
 		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com",
 		"GIT_COMMITTER_NAME=Ben", "GIT_COMMITTER_EMAIL=ben@example.com",
 		// No look for maintenance after each commit: it is a fifth of the CPU of making histories.
 		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=maintenance.auto", "GIT_CONFIG_VALUE_0=false",
 		"GIT_TEMPLATE_DIR=") // no copies of the sample hooks: they are a third of git init
+	return cmd
+}
+
+// By makes one person the author and the committer of a command.
+func By(cmd *exec.Cmd, name, email string) *exec.Cmd {
+	cmd.Env = append(cmd.Env, "GIT_AUTHOR_NAME="+name, "GIT_AUTHOR_EMAIL="+email, "GIT_COMMITTER_NAME="+name, "GIT_COMMITTER_EMAIL="+email)
+	return cmd
+}
+
+// Output runs a command of git and returns what it prints, to the byte. The error has what git says of it.
+func Output(cmd *exec.Cmd) (string, error) {
 	out, err := cmd.Output()
 	if err != nil {
+		var said []byte
 		var exit *exec.ExitError
 		if errors.As(err, &exit) {
-			t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, exit.Stderr)
+			said = exit.Stderr
 		}
-		t.Fatal(err)
+		return "", fmt.Errorf("git %.200q: %w\n%s", cmd.Args[1:], err, said)
 	}
-	return strings.TrimSpace(string(out))
+	return string(out), nil
 }
 
 // Write puts a file into the work tree; "" removes it.

@@ -119,34 +119,47 @@ func parseCloudConfig(text []byte) (*Document, error) {
 	return d, nil
 }
 
-func parseIgnition(text []byte) (*Document, error) {
-	var c struct {
-		Ignition struct {
-			Version string `json:"version"`
-		} `json:"ignition"`
-		Storage struct {
-			Files []struct {
-				Path      string `json:"path"`
-				Overwrite *bool  `json:"overwrite"`
-				Mode      int    `json:"mode"`
-				Contents  struct {
-					Source      string `json:"source"`
-					Compression string `json:"compression"`
-				} `json:"contents"`
-			} `json:"files"`
-		} `json:"storage"`
-		Systemd struct {
-			Units []struct {
+// Ignition is what we write of a document for Ignition.
+type Ignition struct {
+	Ignition struct {
+		Version string `json:"version"`
+	} `json:"ignition"`
+	Storage struct {
+		Files []struct {
+			Path      string   `json:"path"`
+			Overwrite *bool    `json:"overwrite"`
+			Mode      *int     `json:"mode"`
+			Contents  Contents `json:"contents"`
+		} `json:"files"`
+	} `json:"storage"`
+	Systemd struct {
+		Units []struct {
+			Name     string `json:"name"`
+			Enabled  bool   `json:"enabled"`
+			Mask     bool   `json:"mask"`
+			Contents string `json:"contents"`
+			DropIns  []struct {
 				Name     string `json:"name"`
-				Enabled  bool   `json:"enabled"`
 				Contents string `json:"contents"`
-				DropIns  []struct {
-					Name     string `json:"name"`
-					Contents string `json:"contents"`
-				} `json:"dropins"`
-			} `json:"units"`
-		} `json:"systemd"`
-	}
+			} `json:"dropins"`
+		} `json:"units"`
+	} `json:"systemd"`
+	Passwd struct {
+		Users []struct {
+			Name string   `json:"name"`
+			Keys []string `json:"sshAuthorizedKeys"`
+		} `json:"users"`
+	} `json:"passwd"`
+}
+
+// Contents are those of a file of Ignition's.
+type Contents struct {
+	Source      string `json:"source"`
+	Compression string `json:"compression"`
+}
+
+func parseIgnition(text []byte) (*Document, error) {
+	var c Ignition
 	if err := json.Unmarshal(text, &c); err != nil {
 		return nil, err
 	}
@@ -157,11 +170,15 @@ func parseIgnition(text []byte) (*Document, error) {
 		if f.Overwrite != nil {
 			overwrite = *f.Overwrite
 		}
-		content, err := readDataURL(f.Contents.Source, f.Contents.Compression)
+		content, err := f.Contents.Read()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Path, err)
 		}
-		d.Files = append(d.Files, File{Path: f.Path, Mode: fs.FileMode(f.Mode), Content: content, Overwrite: overwrite})
+		file := File{Path: f.Path, Content: content, Overwrite: overwrite}
+		if f.Mode != nil {
+			file.Mode = fs.FileMode(*f.Mode)
+		}
+		d.Files = append(d.Files, file)
 	}
 	for _, u := range c.Systemd.Units {
 		unit := Unit{Name: u.Name, Content: u.Contents, Enable: u.Enabled}
@@ -173,26 +190,33 @@ func parseIgnition(text []byte) (*Document, error) {
 	return d, nil
 }
 
-func readDataURL(source, compression string) ([]byte, error) {
-	rest, ok := strings.CutPrefix(source, "data:")
+// Read reads the data URL, see RFC 2397. An empty one is an empty file.
+func (c Contents) Read() ([]byte, error) {
+	if c.Source == "" && c.Compression == "" {
+		return nil, nil
+	}
+	rest, ok := strings.CutPrefix(c.Source, "data:")
 	kind, data, comma := strings.Cut(rest, ",")
+	if !ok || !comma {
+		return nil, fmt.Errorf("%.20q is not a data URL: a node may have no network yet", c.Source)
+	}
 	var content []byte
 	var err error
-	switch {
-	case source == "":
-		return nil, nil
-	case !ok || !comma:
-		return nil, fmt.Errorf("%.20q is not a data URL", source)
-	case strings.HasSuffix(kind, ";base64"):
+	if strings.HasSuffix(kind, ";base64") {
 		content, err = base64.StdEncoding.DecodeString(data)
-	default:
+	} else {
 		var text string
 		text, err = url.PathUnescape(data)
 		content = []byte(text)
 	}
-	if err != nil || compression != "gzip" {
+	if err != nil || c.Compression != "gzip" {
 		return content, err
 	}
+	return Gunzip(content)
+}
+
+// Gunzip decompresses.
+func Gunzip(content []byte) ([]byte, error) {
 	z, err := gzip.NewReader(bytes.NewReader(content))
 	if err != nil {
 		return nil, err

@@ -324,7 +324,7 @@ func TestDrip(t *testing.T) {
 		for piece := range slices.Chunk(healthy, 1+len(healthy)/50) {
 			_, _ = w.Write(piece)
 			_ = http.NewResponseController(w).Flush()
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(20 * time.Millisecond) // as a slow server does
 		}
 	}
 	for _, on := range []string{r.secret, r.kubeconfig, "/kubelet"} {

@@ -85,7 +85,7 @@ func runForever(t *testing.T) {
 				return
 			}
 			n.mu.Unlock()
-			time.Sleep(10 * time.Millisecond)
+			time.Sleep(10 * time.Millisecond) // until it runs; the other process waits for the line
 		}
 	}()
 	n.run(nil, "/bin/bash", "-c", endless)

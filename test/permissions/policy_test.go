@@ -88,9 +88,7 @@ func byPolicy(err error) bool {
 
 func (l *limited) until(what string, check func() error) {
 	l.t.Helper()
-	if err := testenv.Until(l.t.Context(), time.Minute, what, check); err != nil {
-		l.t.Fatal(err)
-	}
+	testenv.Await(l.t, time.Minute, what, check)
 }
 
 // exists makes an object as an administrator, for the test.

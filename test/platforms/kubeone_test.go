@@ -2,6 +2,7 @@ package platforms
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -24,6 +25,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 	"github.com/osm-gitops/osm-gitops/test/program"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // kubeOne applies addons as "kubeone apply" does.
@@ -92,14 +94,21 @@ func (k *kubeOne) ours() []*unstructured.Unstructured {
 // answers.
 func (k *kubeOne) writes(accepted bool) {
 	k.t.Helper()
-	var err error
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		err = k.client.Create(k.t.Context(), &machines.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "pool"}}, client.DryRunAll)
-		if err == nil && accepted || err != nil && !accepted && strings.Contains(err.Error(), `failed calling webhook "operating-system-manager.kubermatic.io-machinedeployments"`) {
-			return
+	if err := testenv.Until(k.t.Context(), time.Minute, fmt.Sprintf("MachineDeployments are accepted: %t", accepted), func() error {
+		err := k.client.Create(k.t.Context(), &machines.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "pool"}}, client.DryRunAll)
+		if accepted {
+			return err
 		}
+		if err == nil {
+			return errors.New("they are")
+		}
+		if !strings.Contains(err.Error(), `failed calling webhook "operating-system-manager.kubermatic.io-machinedeployments"`) {
+			return err
+		}
+		return nil
+	}); err != nil {
+		k.t.Error(err)
 	}
-	k.t.Errorf("MachineDeployments are to be accepted: %t, and the API server says %v", accepted, err)
 }
 
 // versions are the UID and version of each object.

@@ -2,16 +2,15 @@ package profiles_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/url"
 	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/osm-gitops/osm-gitops/test/nodefixture"
 )
 
 // unitDir is where units end up on every system here.
@@ -136,56 +135,14 @@ func decodeContent(encoding, content string) (string, error) {
 		if err != nil || encoding == "b64" {
 			return string(raw), err
 		}
-		return gunzip(raw)
+		raw, err = nodefixture.Gunzip(raw)
+		return string(raw), err
 	}
 	return "", fmt.Errorf("encoding %q", encoding)
 }
 
-func gunzip(raw []byte) (string, error) {
-	z, err := gzip.NewReader(bytes.NewReader(raw))
-	if err != nil {
-		return "", err
-	}
-	text, err := io.ReadAll(z)
-	return string(text), err
-}
-
-type ignitionDocument struct {
-	Ignition struct {
-		Version string `json:"version"`
-	} `json:"ignition"`
-	Storage struct {
-		Files []struct {
-			Path     string `json:"path"`
-			Mode     *int   `json:"mode"`
-			Contents struct {
-				Source      string `json:"source"`
-				Compression string `json:"compression"`
-			} `json:"contents"`
-		} `json:"files"`
-	} `json:"storage"`
-	Systemd struct {
-		Units []struct {
-			Name     string `json:"name"`
-			Enabled  *bool  `json:"enabled"`
-			Mask     *bool  `json:"mask"`
-			Contents string `json:"contents"`
-			DropIns  []struct {
-				Name     string `json:"name"`
-				Contents string `json:"contents"`
-			} `json:"dropins"`
-		} `json:"units"`
-	} `json:"systemd"`
-	Passwd struct {
-		Users []struct {
-			Name string   `json:"name"`
-			Keys []string `json:"sshAuthorizedKeys"`
-		} `json:"users"`
-	} `json:"passwd"`
-}
-
 func parseIgnition(document []byte) (*stage, error) {
-	var doc ignitionDocument
+	var doc nodefixture.Ignition
 	if err := json.Unmarshal(document, &doc); err != nil {
 		return nil, err
 	}
@@ -194,10 +151,7 @@ func parseIgnition(document []byte) (*stage, error) {
 	}
 	s := &stage{ignition: true, version: doc.Ignition.Version, files: map[string]file{}, document: document, users: map[string][]string{}}
 	for _, f := range doc.Storage.Files {
-		content, err := decodeDataURL(f.Contents.Source)
-		if err == nil && f.Contents.Compression == "gzip" {
-			content, err = gunzip([]byte(content))
-		}
+		content, err := f.Contents.Read()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Path, err)
 		}
@@ -207,10 +161,10 @@ func parseIgnition(document []byte) (*stage, error) {
 		if _, twice := s.files[f.Path]; twice {
 			return nil, fmt.Errorf("%s is written twice", f.Path)
 		}
-		s.files[f.Path] = file{mode: uint32(*f.Mode), content: content}
+		s.files[f.Path] = file{mode: uint32(*f.Mode), content: string(content)}
 	}
 	for _, u := range doc.Systemd.Units {
-		out := unit{name: u.Name, content: u.Contents, enabled: u.Enabled != nil && *u.Enabled, mask: u.Mask != nil && *u.Mask}
+		out := unit{name: u.Name, content: u.Contents, enabled: u.Enabled, mask: u.Mask}
 		for _, d := range u.DropIns {
 			out.dropIns = append(out.dropIns, dropIn{d.Name, d.Contents})
 		}
@@ -220,21 +174,4 @@ func parseIgnition(document []byte) (*stage, error) {
 		s.users[u.Name] = append(s.users[u.Name], u.Keys...)
 	}
 	return s, nil
-}
-
-// decodeDataURL reads an RFC 2397 URL. An empty one is an empty file.
-func decodeDataURL(source string) (string, error) {
-	rest, ok := strings.CutPrefix(source, "data:")
-	if !ok && source != "" {
-		return "", fmt.Errorf("its source %.20q is no data URL: a node may have no network yet", source)
-	}
-	kind, data, ok := strings.Cut(rest, ",")
-	if !ok && source != "" {
-		return "", fmt.Errorf("its data URL has no comma")
-	}
-	if strings.HasSuffix(kind, ";base64") {
-		raw, err := base64.StdEncoding.DecodeString(data)
-		return string(raw), err
-	}
-	return url.PathUnescape(data)
 }

@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/osm-gitops/osm-gitops/test/gittest"
 )
 
 // Repository is a Git repository with a link that points to a checkout of its newest commit, in the
@@ -63,13 +64,46 @@ func (r *Repository) Push(ctx context.Context, files map[string]string) (commit 
 }
 
 func (r *Repository) git(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", args...)
-	cmd.Dir = r.Dir
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_SYSTEM="+os.DevNull,
-		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ben", "GIT_COMMITTER_EMAIL=ben@example.com")
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("git %s: %w\n%s", strings.Join(args, " "), err, out)
-	}
-	return strings.TrimSpace(string(out)), nil
+	out, err := gittest.Output(gittest.Command(ctx, r.Dir, args...))
+	return strings.TrimSpace(out), err
+}
+
+// Profile is a small profile. Its bootstrap script begins with some lines, and then fetches the
+// provisioning document, whose script has others. Lines after a first are indented as in the profile.
+func Profile(name, version, bootstrap, provisioning string) string {
+	return fmt.Sprintf(`apiVersion: operatingsystemmanager.k8c.io/v1alpha1
+kind: OperatingSystemProfile
+metadata:
+  name: %s
+spec:
+  osName: ubuntu
+  osVersion: "24.04"
+  version: %s
+  supportedCloudProviders:
+  - name: aws
+  - name: hetzner
+  bootstrapConfig:
+    files:
+    - path: /opt/bin/bootstrap
+      permissions: 755
+      content:
+        inline:
+          data: |
+            %s
+            curl -sf -H 'Authorization: Bearer {{ .Token }}' {{ .ServerURL }}/{{ .SecretName }}
+  provisioningConfig:
+    files:
+    - path: /opt/bin/setup
+      permissions: 755
+      content:
+        inline:
+          data: |
+            %s
+    - path: /etc/kubernetes/bootstrap-kubelet.conf
+      permissions: 600
+      content:
+        inline:
+          data: |
+            {{ .BootstrapKubeconfig }}
+`, name, version, bootstrap, provisioning)
 }

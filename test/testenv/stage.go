@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"testing"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -117,6 +118,14 @@ func Token(ctx context.Context, c *cluster.Cluster, account string) (string, err
 	token := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &day}}
 	err = cl.SubResource("token").Create(ctx, sa, token)
 	return token.Status.Token, err
+}
+
+// Await waits for a condition in a test, also in its clean-ups, and ends the test if that is in vain.
+func Await(t testing.TB, patience time.Duration, what string, condition func() error) {
+	t.Helper()
+	if err := Until(context.WithoutCancel(t.Context()), patience, what, condition); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Until waits for a condition, with patience.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,10 +23,10 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/render/manifest"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/gittest"
 	"github.com/osm-gitops/osm-gitops/test/permissions"
 	"github.com/osm-gitops/osm-gitops/test/program"
 	"github.com/osm-gitops/osm-gitops/test/testenv"
@@ -101,16 +100,8 @@ const (
 
 func (w *world) gitRun(author string, args ...string) string {
 	w.t.Helper()
-	cmd := exec.CommandContext(w.t.Context(), "git", args...)
-	cmd.Dir = w.path("work")
 	email := strings.ToLower(strings.Fields(author)[0]) + "@example.com"
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_SYSTEM="+os.DevNull,
-		"GIT_AUTHOR_NAME="+author, "GIT_AUTHOR_EMAIL="+email, "GIT_COMMITTER_NAME="+author, "GIT_COMMITTER_EMAIL="+email)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		w.t.Fatalf("git %.80q: %v\n%s", args, err, out)
-	}
-	return strings.TrimSpace(string(out))
+	return gittest.Run(w.t, gittest.By(gittest.Command(w.t.Context(), w.path("work"), args...), author, email))
 }
 
 // push commits files below profiles/ and remembers the commit by a name.
@@ -301,7 +292,7 @@ func (w *world) fails(pool string, says *corev1.Secret, set, name string) {
 		Namespace: md.Namespace, Name: name, OwnerReferences: []metav1.OwnerReference{{APIVersion: "cluster.k8s.io/v1alpha1", Kind: "MachineSet", Name: set, UID: owner.UID}},
 	}}))
 	report := &api.BootReport{}
-	key := client.ObjectKey{Namespace: api.NamespaceCloudInitSettings, Name: access.Name(md)}
+	key := client.ObjectKey{Namespace: api.NamespaceCloudInitSettings, Name: lineage.AccessName(client.ObjectKeyFromObject(md))}
 	w.until("there is a BootReport", func() error { return w.client.Get(w.t.Context(), key, report) })
 	entry := api.MachineBoot{
 		Machine: name, Stage: api.BootStageSetup, Outcome: api.BootFailing, Attempt: 3, Config: render.ShortDigest(says.Annotations[api.AnnotationInputDigest]),

@@ -22,7 +22,9 @@ import (
 // there, and whether the current user can install it.
 func (d *Doctor) ExamineBeforeInstall(ctx context.Context) Report {
 	w := &examination{Doctor: d}
-	kinds, permissions, webhooks := kindChecks{w}, permissionChecks{w}, webhookChecks{w}
+	kinds := kindChecks{w}
+	permissions := permissionChecks{w}
+	webhooks := webhookChecks{w}
 	return w.runChecks(ctx,
 		w.examineKubernetesVersion, kinds.examineMachineControllerCRDs, w.examineClusterInfo, w.examinePredecessorObjects,
 		webhooks.examinePredecessorWebhooks, permissions.examineInstallerPermissions)
@@ -42,7 +44,8 @@ func (w *examination) examineKubernetesVersion(context.Context) {
 		f.Level, f.Found = Unknown, fmt.Sprintf("the API server does not say its version, but %q", serverVersion)
 		f.Remedy = "run osm-gitops doctor as a user who can read /version, which ClusterRole system:discovery allows"
 	case have.LessThan(oldest):
-		f.Level, f.Found = Problem, fmt.Sprintf("the API server is %s, and osm-gitops needs %d.%d", serverVersion, oldest.Major(), oldest.Minor())
+		f.Level = Problem
+		f.Found = fmt.Sprintf("the API server is %s, and osm-gitops needs %d.%d", serverVersion, oldest.Major(), oldest.Minor())
 		f.Remedy = "upgrade Kubernetes first"
 	}
 	w.addFinding(f)

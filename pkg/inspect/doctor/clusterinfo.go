@@ -28,7 +28,8 @@ func (w *examination) examineClusterInfo(ctx context.Context) {
 	err := w.Worker.Client.Get(ctx, key, &cm)
 	f := Finding{Check: checkClusterInfo, Cluster: w.clusterLabel(w.Worker), Level: Problem}
 	if apierrors.IsNotFound(err) {
-		f.Level, f.Found = Warning, name+" does not exist: nodes get the first endpoint of service default/kubernetes, and the CA of the controller's kubeconfig"
+		f.Level = Warning
+		f.Found = name + " does not exist: nodes get the first endpoint of service default/kubernetes, and the CA of the controller's kubeconfig"
 		f.Remedy = "if nodes reach the API server by another address, create it, as kubeadm init phase bootstrap-token does"
 		w.addFinding(f)
 		return
@@ -39,7 +40,8 @@ func (w *examination) examineClusterInfo(ctx context.Context) {
 	}
 	info, err := kubeclient.ClusterInfo(&cm)
 	if err != nil {
-		f.Found, f.Remedy = fmt.Sprintf("%s: %v", name, err), "write a kubeconfig for nodes: one cluster with server and certificate-authority-data, and no user"
+		f.Found = fmt.Sprintf("%s: %v", name, err)
+		f.Remedy = "write a kubeconfig for nodes: one cluster with server and certificate-authority-data, and no user"
 		w.addFinding(f)
 		return
 	}

@@ -85,7 +85,10 @@ func (d *Doctor) clusters() []*Cluster {
 // a cluster does not answer, that is the only finding.
 func (d *Doctor) Examine(ctx context.Context) Report {
 	w := &examination{Doctor: d}
-	kinds, permissions, webhooks, policies := kindChecks{w}, permissionChecks{w}, webhookChecks{w}, policyChecks{w}
+	kinds := kindChecks{w}
+	permissions := permissionChecks{w}
+	webhooks := webhookChecks{w}
+	policies := policyChecks{w}
 	return w.runChecks(ctx,
 		kinds.examineAllKinds, permissions.examinePermissions, policies.examineControllerPolicies, w.examineNamespaceConflict, w.examineLeases, w.examineOSMDeployments, w.examineClusterInfo, w.examineSources, w.examineRepositories,
 		webhooks.examineWebhooks, policies.examinePolicies, w.examinePools, w.examineForeignReferences, w.examinePoolSettings, w.examineTokens)

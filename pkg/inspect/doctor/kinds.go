@@ -102,7 +102,8 @@ func (w kindChecks) compareProjectCRD(ctx context.Context, in *Cluster, want *un
 				w.addSeedNotExaminedNote(in)
 			}
 		case have.GetLabels()[kubeOneLabel] != "":
-			f.Level, f.Remedy = Warning, "copy deploy/kubeone/operating-system-manager into the addons path, and run kubeone apply, which applies that of its own addon otherwise"
+			f.Level = Warning
+			f.Remedy = "copy deploy/kubeone/operating-system-manager into the addons path, and run kubeone apply, which applies that of its own addon otherwise"
 		default:
 			f.Remedy += "; and prevent other tools from applying another, if possible"
 		}

@@ -31,7 +31,8 @@ func (w *examination) examineLease(ctx context.Context, in *Cluster, key types.N
 	f := Finding{Check: checkLease, Cluster: w.clusterLabel(in)}
 	switch holder, renewed, lives := holderOf(&l); {
 	case apierrors.IsNotFound(err):
-		f.Level, f.Found = Warning, fmt.Sprintf("Lease %s not found: no controller has run, or it runs with --leader-elect=false", key)
+		f.Level = Warning
+		f.Found = fmt.Sprintf("Lease %s not found: no controller has run, or it runs with --leader-elect=false", key)
 		f.Remedy = "start the controller: osm-gitops controller --namespace " + w.Namespace
 	case err != nil:
 		w.addUnreadable(checkLease, in, "Lease "+key.String(), err)
@@ -44,7 +45,8 @@ func (w *examination) examineLease(ctx context.Context, in *Cluster, key types.N
 		f.Found = fmt.Sprintf("the clock of %q, which holds Lease %s, is %s ahead of that of the API server", holder, key, renewed.Sub(in.seen.date).Round(time.Second))
 		f.Remedy = "set the clock of its machine by NTP: it treats valid tokens and certificates as expired"
 	case in.seen.date.After(renewed.Add(lives)):
-		f.Level, f.Found = Problem, fmt.Sprintf("%q holds Lease %s, and has not renewed it since %s", holder, key, renewed.UTC().Format(time.RFC3339))
+		f.Level = Problem
+		f.Found = fmt.Sprintf("%q holds Lease %s, and has not renewed it since %s", holder, key, renewed.UTC().Format(time.RFC3339))
 		f.Remedy = "read the controller's log: it ended, cannot reach the API server, or its clock is behind; without it, bootstrap tokens expire within an hour"
 	default:
 		f.Level, f.Found = OK, fmt.Sprintf("%q holds Lease %s", holder, key)

@@ -35,7 +35,9 @@ func (w policyChecks) examinePolicies(ctx context.Context) {
 		w.report(Unknown, checkPolicies, nil, err.Error(), "")
 		return
 	}
-	before, installed, tried := len(w.Findings), 0, true
+	before := len(w.Findings)
+	installed := 0
+	tried := true
 	for _, c := range w.clusters() {
 		n, enforced := w.examinePoliciesIn(ctx, c, wanted)
 		installed += n

@@ -53,20 +53,28 @@ func (w *examination) examineSource(ps *api.ProfileSource) {
 	f := Finding{Check: checkSources, Level: OK, Cluster: w.clusterLabel(w.Management)}
 	switch rolled := apimeta.FindStatusCondition(ps.Status.Conditions, api.RolledOutCondition); {
 	case ps.Spec.Suspend:
-		f.Level, f.Found, f.Remedy = Note, name+" is suspended: pushes have no effect", "set spec.suspend to false to resume"
+		f.Level = Note
+		f.Found = name + " is suspended: pushes have no effect"
+		f.Remedy = "set spec.suspend to false to resume"
 	case ready == nil:
-		f.Level, f.Found, f.Remedy = Problem, name+": the controller has not reconciled it", "see the check lease: does a controller run, and in this namespace?"
+		f.Level = Problem
+		f.Found = name + ": the controller has not reconciled it"
+		f.Remedy = "see the check lease: does a controller run, and in this namespace?"
 	case ready.Status != metav1.ConditionTrue:
-		f.Level, f.Found = Problem, fmt.Sprintf("%s is not ready since %s: %s: %s", name, ready.LastTransitionTime.UTC().Format(time.RFC3339), ready.Reason, ready.Message)
+		f.Level = Problem
+		f.Found = fmt.Sprintf("%s is not ready since %s: %s: %s", name, ready.LastTransitionTime.UTC().Format(time.RFC3339), ready.Reason, ready.Message)
 		f.Remedy = cmp.Or(remedies[ready.Reason], otherRemedy)
 		if late > 0 && !apimeta.IsStatusConditionTrue(ps.Status.Conditions, meta.StalledCondition) {
 			f.Found += fmt.Sprintf("; the last reconciliation was recorded %s ago", late.Round(time.Second))
 			f.Remedy = "first see the check lease, since no controller reconciles it; then " + f.Remedy
 		}
 	case ps.Status.ObservedGeneration != ps.Generation:
-		f.Level, f.Found, f.Remedy = Problem, name+": the controller has not reconciled the changed spec", "see the check lease: does a controller run?"
+		f.Level = Problem
+		f.Found = name + ": the controller has not reconciled the changed spec"
+		f.Remedy = "see the check lease: does a controller run?"
 	case late > 0:
-		f.Level, f.Found = Problem, fmt.Sprintf("no controller reconciles %s: the last reconciliation was recorded %s ago, and a controller records one every %s", name, late.Round(time.Second), ps.LastLookWriteInterval())
+		f.Level = Problem
+		f.Found = fmt.Sprintf("no controller reconciles %s: the last reconciliation was recorded %s ago, and a controller records one every %s", name, late.Round(time.Second), ps.LastLookWriteInterval())
 		f.Remedy = "see the check lease; if a controller has it, check its log for this source and its --watch-label-selector; restart it if the log shows nothing"
 	case rolled != nil && rolled.Reason == api.ReasonRolloutHeld:
 		f.Level, f.Found = Problem, fmt.Sprintf("%s holds a rollout: %s", name, rolled.Message)
@@ -128,7 +136,8 @@ func (w *examination) examineRepositories(ctx context.Context) {
 			_, err = w.Git.Fetch(ctx, remote)
 		}
 		if err != nil {
-			f.Level, f.Found = Problem, fmt.Sprintf("the repository of ProfileSource %s cannot be read from this machine: %s", ps.Name, strings.TrimSpace(err.Error()))
+			f.Level = Problem
+			f.Found = fmt.Sprintf("the repository of ProfileSource %s cannot be read from this machine: %s", ps.Name, strings.TrimSpace(err.Error()))
 			f.Remedy = "if the controller can read it, see sources, only this machine cannot reach it"
 		}
 		w.addFinding(f)

@@ -89,7 +89,8 @@ func (w *examination) examineOSMDeployments(ctx context.Context) {
 		}
 		if s.Replicas == 0 {
 			f.Remedy = "plain installations: leave it for the way back (docs/migration.md), or delete it; " + platformRemedy
-			f.Level, f.Found = Note, fmt.Sprintf("Deployment %s/%s of operating-system-manager (%s) is scaled to 0: with a replica it takes Lease %s as soon as the controller releases it", w.Namespace, s.Name, s.Image, w.LeaseName)
+			f.Level = Note
+			f.Found = fmt.Sprintf("Deployment %s/%s of operating-system-manager (%s) is scaled to 0: with a replica it takes Lease %s as soon as the controller releases it", w.Namespace, s.Name, s.Image, w.LeaseName)
 		}
 		w.addFinding(f)
 	}

@@ -97,7 +97,8 @@ func (w *examination) addPoolsWithoutToken(none []string, all int) {
 	case len(none) == 0:
 		return
 	case len(none) == all:
-		f.Level, f.Found = Warning, "no pool has a valid bootstrap token: new machines do not join, unless the controller has --bootstrap-token-service-account-name"
+		f.Level = Warning
+		f.Found = "no pool has a valid bootstrap token: new machines do not join, unless the controller has --bootstrap-token-service-account-name"
 	default:
 		f.Found = joinSome(none) + " has no valid bootstrap token: new machines do not join"
 	}

@@ -199,11 +199,15 @@ func (w webhookChecks) examineServingCertificate(ctx context.Context) {
 	certs := parseCertificates(secret.Data[corev1.TLSCertKey])
 	switch {
 	case len(certs) == 0:
-		f.Level, f.Found, f.Remedy = Problem, fmt.Sprintf("Secret %s contains no certificate", key), "delete it: the controller creates another"
+		f.Level = Problem
+		f.Found = fmt.Sprintf("Secret %s contains no certificate", key)
+		f.Remedy = "delete it: the controller creates another"
 	case !w.apiServerTime().Before(certs[0].NotAfter):
-		f.Level, f.Found = Problem, fmt.Sprintf("the certificate of the webhooks, in Secret %s, expired at %s", key, formatNotAfter(certs[0]))
+		f.Level = Problem
+		f.Found = fmt.Sprintf("the certificate of the webhooks, in Secret %s, expired at %s", key, formatNotAfter(certs[0]))
 	case !w.apiServerTime().Add(soon).Before(certs[0].NotAfter):
-		f.Level, f.Found = Warning, fmt.Sprintf("the certificate of the webhooks, in Secret %s, expires at %s and is not renewed", key, formatNotAfter(certs[0]))
+		f.Level = Warning
+		f.Found = fmt.Sprintf("the certificate of the webhooks, in Secret %s, expires at %s and is not renewed", key, formatNotAfter(certs[0]))
 	default:
 		return
 	}

@@ -189,7 +189,8 @@ func (f *Model) findOrAddCommit(id string) *Commit {
 func (f *Model) addPool(md *metav1.ObjectMeta) {
 	p := f.findOrAddPool(md.Namespace + "/" + md.Name)
 	p.Gone = false
-	p.Profile, p.Pin = md.Annotations[api.AnnotationOSP], redact.PrintableLine(md.Annotations[api.AnnotationVersionPin])
+	p.Profile = md.Annotations[api.AnnotationOSP]
+	p.Pin = redact.PrintableLine(md.Annotations[api.AnnotationVersionPin])
 	of := md.Annotations[api.AnnotationOSPNamespace]
 	p.OutsideSources = of != "" && len(f.Sources) > 0 && !slices.ContainsFunc(f.Sources, func(ps api.ProfileSource) bool { return ps.Namespace == of })
 }
@@ -307,7 +308,8 @@ func (f *Model) setPoolState(md *metav1.ObjectMeta) {
 	p.State, p.Why = Following, ""
 	switch {
 	case p.Current == nil:
-		p.State, p.Why = Waiting, "It has no configuration yet. The events of its MachineDeployment give the reason."
+		p.State = Waiting
+		p.Why = "It has no configuration yet. The events of its MachineDeployment give the reason."
 	case md.Annotations[api.AnnotationSuspend] == "true":
 		p.State, p.Why = Suspended, "Annotation "+api.AnnotationSuspend+" freezes its configuration."
 	case p.Pin != "":

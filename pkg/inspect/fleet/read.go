@@ -213,7 +213,10 @@ func summaryOf(np *api.NodeProvenance) ProvenanceSummary {
 		s.Match = m.State
 	}
 	if c := np.Spec.Configuration; c != nil {
-		s.Digest, s.Profile, s.Version, s.Commit = c.InputDigest, c.Profile, c.Version, c.Commit
+		s.Digest = c.InputDigest
+		s.Profile = c.Profile
+		s.Version = c.Version
+		s.Commit = c.Commit
 	}
 	for _, c := range np.Status.Conditions {
 		if c.Type == api.AgreedCondition {

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	"k8s.io/utils/clock"
 )
 
@@ -18,16 +19,10 @@ type Snapshots struct {
 	// a new model, but no longer than Wait if there is one younger than Stale.
 	Fresh, Wait, Stale time.Duration
 
-	mu      sync.Mutex
-	have    *Model
-	reading *reading
-}
+	reads singleflight.Group // one call, without a key
 
-// reading is one read of the cluster, for which several requests can wait.
-type reading struct {
-	done  chan struct{}
-	model *Model
-	err   error
+	mu   sync.Mutex
+	have *Model
 }
 
 // readTime bounds a read of the cluster.
@@ -41,13 +36,11 @@ func (s *Snapshots) Get(ctx context.Context) (*Model, error) {
 		s.mu.Unlock()
 		return have, nil
 	}
-	r := s.reading
-	if r == nil {
-		r = &reading{done: make(chan struct{})}
-		s.reading = r
+	// Under the lock: a call that has just stored its model is not followed by another one.
+	read := s.reads.DoChan("", func() (any, error) {
 		// The first request must not cancel it for the others.
-		go s.readModel(context.WithoutCancel(ctx), r, now)
-	}
+		return s.readModel(context.WithoutCancel(ctx), now)
+	})
 	s.mu.Unlock()
 	var patience <-chan time.Time
 	showOld := have != nil && now.Sub(have.At) < s.Stale
@@ -57,11 +50,11 @@ func (s *Snapshots) Get(ctx context.Context) (*Model, error) {
 		patience = timer.C()
 	}
 	select {
-	case <-r.done:
-		if r.err != nil && showOld {
+	case result := <-read:
+		if result.Err != nil && showOld {
 			return have, nil
 		}
-		return r.model, r.err
+		return result.Val.(*Model), result.Err
 	case <-patience:
 		return have, nil
 	case <-ctx.Done():
@@ -69,23 +62,18 @@ func (s *Snapshots) Get(ctx context.Context) (*Model, error) {
 	}
 }
 
-// readModel reads the objects, builds the model, stores it, and wakes the requests that wait for
-// this reading.
-func (s *Snapshots) readModel(ctx context.Context, r *reading, now time.Time) {
+// readModel reads the objects, builds the model and stores it. With an error the model is nil.
+func (s *Snapshots) readModel(ctx context.Context, now time.Time) (*Model, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
 	objects, err := s.Read(ctx)
-	// The model takes long to build, so this comes before the lock.
-	if err == nil {
-		r.model = NewModel(now, objects)
+	if err != nil {
+		return nil, err
 	}
-	r.err = err
+	// The model takes long to build, so this comes before the lock.
+	model := NewModel(now, objects)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err == nil {
-		s.have = r.model
-	}
-	s.reading = nil
-	// Waiting requests read the result after this.
-	close(r.done)
+	s.have = model
+	return model, nil
 }

@@ -87,7 +87,10 @@ func filterSource(source *api.ProfileSource, profiles map[string]bool) (api.Prof
 	ps.Status.Rollouts = slices.DeleteFunc(ps.Status.Rollouts, func(r api.RolloutStatus) bool { return !profiles[r.Profile] })
 	for i := range ps.Status.Rollouts {
 		r := &ps.Status.Rollouts[i]
-		r.Message, r.Pools, r.Machines, r.Failures = "", api.RolloutPools{}, api.RolloutMachines{}, nil
+		r.Message = ""
+		r.Pools = api.RolloutPools{}
+		r.Machines = api.RolloutMachines{}
+		r.Failures = nil
 	}
 	ps.Status.LastAttemptedRevision, ps.Status.HeldRevision = "", "" // files of other profiles can be rejected
 	for i := range ps.Status.Conditions {

@@ -1,6 +1,6 @@
 // Package offline writes the objects that pkg/inspect/trace reads from live clusters into a snapshot
 // without credentials, and serves a snapshot to the packages of pkg/inspect in place of the
-// clusters. lineage.ClusterSnapshot is the format.
+// clusters. lineage/dump.Snapshot is the format.
 //
 // It does not use controller-runtime's client/fake: that decodes every object before the first
 // request and copies all objects of a kind for each list, while a snapshot can have gigabytes; it

@@ -23,6 +23,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage/dump"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 )
@@ -153,7 +154,7 @@ func take(t *testing.T, live trace.Clusters) trace.Clusters {
 	if _, err := offline.Write(t.Context(), live, &file, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	snapshot, err := lineage.ReadSnapshot(&file)
+	snapshot, err := dump.Read(&file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,11 +21,11 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/githost"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
-	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage/dump"
 )
 
 // NewClusters returns clusters whose objects are those of a snapshot.
-func NewClusters(snapshot *lineage.ClusterSnapshot, hosts githost.Hosts) (trace.Clusters, error) {
+func NewClusters(snapshot *dump.Snapshot, hosts githost.Hosts) (trace.Clusters, error) {
 	scheme, err := kubeclient.NewScheme()
 	if err != nil {
 		return trace.Clusters{}, err
@@ -41,7 +41,7 @@ func NewClusters(snapshot *lineage.ClusterSnapshot, hosts githost.Hosts) (trace.
 // reader implements client.Reader on the objects of one cluster.
 type reader struct {
 	scheme *runtime.Scheme
-	from   *lineage.SnapshotObjects
+	from   *dump.Objects
 }
 
 // kindIn is the kind of an object, or of the items of a list.
@@ -52,12 +52,12 @@ func kindIn(s *runtime.Scheme, obj runtime.Object) (schema.GroupVersionKind, err
 }
 
 // objectsOfKind returns those of a kind, or the error with which the cluster had answered.
-func (r *reader) objectsOfKind(kind schema.GroupVersionKind, name string) ([]lineage.SnapshotObject, error) {
+func (r *reader) objectsOfKind(kind schema.GroupVersionKind, name string) ([]dump.Object, error) {
 	unreadable, ok := r.from.Unreadable[kind.GroupKind()]
 	switch {
 	case !ok:
 		return r.from.Objects[kind.GroupKind()], nil
-	case unreadable.State == lineage.SnapshotMissing:
+	case unreadable.State == dump.Missing:
 		return nil, &apimeta.NoKindMatchError{GroupKind: kind.GroupKind(), SearchedVersions: []string{kind.Version}}
 	}
 	return nil, apierrors.NewForbidden(resourceOf(kind), name, errors.New("it was not readable for who wrote the dump"))
@@ -77,14 +77,14 @@ func (r *reader) Get(_ context.Context, key client.ObjectKey, obj client.Object,
 	if err != nil {
 		return err
 	}
-	i, found := slices.BinarySearchFunc(all, lineage.SnapshotObject{Namespace: key.Namespace, Name: key.Name}, lineage.SnapshotObject.Compare)
+	i, found := slices.BinarySearchFunc(all, dump.Object{Namespace: key.Namespace, Name: key.Name}, dump.Object.Compare)
 	if !found {
 		return apierrors.NewNotFound(resourceOf(kind), key.Name)
 	}
 	return decode(all[i], obj)
 }
 
-func decode(from lineage.SnapshotObject, into runtime.Object) error {
+func decode(from dump.Object, into runtime.Object) error {
 	if err := json.Unmarshal(from.JSON, into); err != nil {
 		return fmt.Errorf("reading %s/%s in the dump: %w", from.Namespace, from.Name, err)
 	}
@@ -135,7 +135,7 @@ func (r *reader) newItem(kind schema.GroupVersionKind, of client.ObjectList) (ru
 	return r.scheme.New(kind)
 }
 
-func matches(obj lineage.SnapshotObject, o *client.ListOptions) bool {
+func matches(obj dump.Object, o *client.ListOptions) bool {
 	return (o.Namespace == "" || o.Namespace == obj.Namespace) &&
 		(o.LabelSelector == nil || o.LabelSelector.Matches(obj.Labels)) &&
 		(o.FieldSelector == nil || o.FieldSelector.Matches(fields.Set{"metadata.name": obj.Name, "metadata.namespace": obj.Namespace}))

@@ -17,7 +17,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/offline"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
-	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage/dump"
 	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 )
 
@@ -59,22 +59,22 @@ func TestSnapshot(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		dump, err := lineage.ReadSnapshot(bytes.NewReader(file.Bytes()))
+		snapshot, err := dump.Read(bytes.NewReader(file.Bytes()))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !dump.Written.Equal(clusterfixture.At(90)) || dump.Namespace != clusterfixture.Namespace {
-			t.Errorf("got %+v", dump)
+		if !snapshot.Written.Equal(clusterfixture.At(90)) || snapshot.Namespace != clusterfixture.Namespace {
+			t.Errorf("got %+v", snapshot)
 		}
 		for _, node := range []string{"one", "two", "gone", "new"} {
-			if diff := cmp.Diff(follow(t, from.Node, node), follow(t, clusters(t, dump).Node, node)); diff != "" {
+			if diff := cmp.Diff(follow(t, from.Node, node), follow(t, clusters(t, snapshot).Node, node)); diff != "" {
 				t.Errorf("%s: the dump says something else (-cluster +dump):\n%s", node, diff)
 			}
 		}
 	}
 }
 
-func clusters(t *testing.T, snapshot *lineage.ClusterSnapshot) trace.Clusters {
+func clusters(t *testing.T, snapshot *dump.Snapshot) trace.Clusters {
 	t.Helper()
 	c, err := offline.NewClusters(snapshot, nil)
 	if err != nil {
@@ -104,11 +104,11 @@ func TestSnapshotOfTwoClusters(t *testing.T) {
 	if err != nil || len(dumped.ReadErrors) != 1 || !strings.HasPrefix(dumped.ReadErrors[0], "Secret: ") {
 		t.Fatalf("got %+v (err %v)", dumped, err)
 	}
-	dump, err := lineage.ReadSnapshot(&b)
+	snapshot, err := dump.Read(&b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := clusters(t, dump)
+	c := clusters(t, snapshot)
 	if c.Worker == c.Management {
 		t.Error("the dump is of one cluster")
 	}
@@ -123,10 +123,10 @@ func TestSnapshotOfTwoClusters(t *testing.T) {
 
 // A file that is truncated or has a different format is rejected with the line.
 func TestReadSnapshot(t *testing.T) {
-	dump := clusterfixture.TwoPools(t).Dump()
-	lines := bytes.SplitAfter(dump, []byte("\n"))
+	text := clusterfixture.TwoPools(t).Dump()
+	lines := bytes.SplitAfter(text, []byte("\n"))
 	change := func(line int, from, to string) []byte {
-		out := bytes.Clone(dump)
+		out := bytes.Clone(text)
 		return bytes.Replace(out, lines[line-1], []byte(strings.Replace(string(lines[line-1]), from, to, 1)), 1)
 	}
 	for name, c := range map[string]struct {
@@ -140,10 +140,10 @@ func TestReadSnapshot(t *testing.T) {
 		"cut off":              {bytes.Join(lines[:len(lines)-2], nil), "the dump is incomplete"},
 		"a line is missing":    {bytes.Join(append(append([][]byte{}, lines[:3]...), lines[4:]...), nil), "objects were written"},
 		"an unknown cluster":   {change(3, `"cluster":"management"`, `"cluster":"moon"`), `line 3 of the dump: unknown cluster "moon"`},
-		"something afterwards": {append(bytes.Clone(dump), lines[1]...), "it is after the end"},
+		"something afterwards": {append(bytes.Clone(text), lines[1]...), "it is after the end"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := lineage.ReadSnapshot(bytes.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := dump.Read(bytes.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
 		})
@@ -153,11 +153,11 @@ func TestReadSnapshot(t *testing.T) {
 func FuzzReadSnapshot(f *testing.F) {
 	f.Add([]byte(`{"header":{"kind":"OSMGitopsDump","version":1}}` + "\n" + `{"cluster":"worker","object":{"kind":"Node","metadata":{"name":"a"}}}` + "\n" + `{"end":{"objects":1}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		dump, err := lineage.ReadSnapshot(bytes.NewReader(text))
+		snapshot, err := dump.Read(bytes.NewReader(text))
 		if err != nil {
 			return
 		}
-		if tr, err := clusters(t, dump).Node(t.Context(), "a"); err == nil {
+		if tr, err := clusters(t, snapshot).Node(t.Context(), "a"); err == nil {
 			if _, err := json.Marshal(tr); err != nil {
 				t.Error(err)
 			}

@@ -17,7 +17,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
-	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage/dump"
 )
 
 // Written says what a snapshot has.
@@ -36,7 +36,7 @@ func Write(ctx context.Context, from trace.Clusters, to io.Writer, now time.Time
 	if err != nil {
 		return nil, err
 	}
-	out, err := lineage.NewSnapshotWriter(to, lineage.SnapshotHeader{Written: now.UTC().Truncate(time.Second), Namespace: from.Namespace, Apart: from.Management != from.Worker})
+	out, err := dump.NewWriter(to, dump.Header{Written: now.UTC().Truncate(time.Second), Namespace: from.Namespace, Apart: from.Management != from.Worker})
 	if err != nil {
 		return nil, err
 	}
@@ -48,14 +48,14 @@ func Write(ctx context.Context, from trace.Clusters, to io.Writer, now time.Time
 		reader client.Reader
 		kinds  []objects
 	}{
-		{lineage.ManagementCluster, from.Management, []objects{
+		{dump.ManagementCluster, from.Management, []objects{
 			{&api.ProfileSourceList{}, nil},
 			{&osm.OperatingSystemProfileList{}, nil},
 			{&osm.OperatingSystemConfigList{}, []client.ListOption{here}},
 			{&appsv1.ControllerRevisionList{}, []client.ListOption{here, ours}},
 			{&corev1.ConfigMapList{}, []client.ListOption{here, ours}},
 		}},
-		{lineage.WorkerCluster, from.Worker, []objects{
+		{dump.WorkerCluster, from.Worker, []objects{
 			{&cluster.MachineDeploymentList{}, nil},
 			{kubeclient.MetadataList(cluster.GroupVersion.WithKind("MachineSet")), nil},
 			{&cluster.MachineList{}, nil},
@@ -80,7 +80,7 @@ type objects struct {
 }
 
 type writer struct {
-	out        *lineage.SnapshotWriter
+	out        *dump.Writer
 	scheme     *runtime.Scheme
 	readErrors []string
 }
@@ -105,5 +105,5 @@ func (w *writer) addObjectsOfKind(ctx context.Context, name string, from client.
 		return err
 	}
 	w.readErrors = append(w.readErrors, kind.Kind+": "+why)
-	return w.out.AddUnreadable(name, lineage.UnreadableKind{Group: kind.Group, Kind: kind.Kind, State: string(state), Why: why})
+	return w.out.AddUnreadable(name, dump.UnreadableKind{Group: kind.Group, Kind: kind.Kind, State: string(state), Why: why})
 }

@@ -251,7 +251,9 @@ func provisionedNode(np *api.NodeProvenance) ProvisionedNode {
 		Evidence: s.Evidence, Behind: np.Status.Behind, Joined: s.Node.Joined, Removed: np.Status.Removed,
 	}
 	if of := s.Configuration; of != nil {
-		n.Profile, n.Version, n.Commit = clean(of.Profile), clean(of.Version), clean(of.Commit)
+		n.Profile = clean(of.Profile)
+		n.Version = clean(of.Version)
+		n.Commit = clean(of.Commit)
 	}
 	return n
 }

@@ -165,7 +165,9 @@ func (w *resultBuilder) traceFromNode(ctx context.Context) (*Result, error) {
 
 // addNodeStep adds the Node, with its report and the NodeProvenance.
 func (w *resultBuilder) addNodeStep() {
-	obj, state, note := Object{Kind: nodeKind.Kind}, Found, ""
+	obj := Object{Kind: nodeKind.Kind}
+	state := Found
+	note := ""
 	w.Node = &Node{}
 	if w.np != nil {
 		s := &w.np.Spec
@@ -233,7 +235,9 @@ func (w *resultBuilder) copyReportedFileMatch() {
 	for i := range m.Differences { // a snapshot is not validated
 		d := &m.Differences[i]
 		d.Path, d.Reason = clean(d.Path), api.DifferenceReason(clean(string(d.Reason)))
-		d.Found, d.Version, d.Commit = clean(d.Found), clean(d.Version), clean(d.Commit)
+		d.Found = clean(d.Found)
+		d.Version = clean(d.Version)
+		d.Commit = clean(d.Commit)
 	}
 	m.State, m.Config = api.MatchState(clean(string(m.State))), clean(m.Config)
 	if c := apimeta.FindStatusCondition(w.np.Status.Conditions, api.MatchesCondition); c != nil {
@@ -386,7 +390,10 @@ func (w *resultBuilder) concludeAndRecordEvidence(chain lineage.Chain) *tracedCo
 	report := lineage.ReportOf(w.node)
 	window := lineage.NewProvenanceWindow(chain.Created, w.node.CreationTimestamp)
 	c := lineage.DetermineConfiguration(lineage.Observation{Report: report, Window: window, Revision: chain.Revision, Pool: w.recorded.Timeline})
-	w.Node.Evidence, w.Node.Explanation, w.Node.Window, w.Node.Possible = c.Evidence, clean(c.Explanation), &window, c.Possible.Configurations()
+	w.Node.Evidence = c.Evidence
+	w.Node.Explanation = clean(c.Explanation)
+	w.Node.Window = &window
+	w.Node.Possible = c.Possible.Configurations()
 	w.setAgreed(c.Agreement.Status, c.Agreement.Reason, redact.RemoveControlChars(c.Agreement.Message))
 	if c.Configuration == nil {
 		return nil
@@ -421,7 +428,9 @@ func (w *resultBuilder) setBehind() {
 		b.State, b.Versions = lineage.FindMissingVersions(w.compare, w.recorded.Timeline)
 		for i := range b.Versions {
 			v := &b.Versions[i]
-			v.Profile, v.Version, v.Commit = clean(v.Profile), clean(v.Version), clean(v.Commit)
+			v.Profile = clean(v.Profile)
+			v.Version = clean(v.Version)
+			v.Commit = clean(v.Commit)
 		}
 	}
 	w.Behind = b
@@ -438,7 +447,10 @@ func cleanPossible(all []api.PossibleConfiguration) []api.PossibleConfiguration 
 	out := slices.Clone(all)
 	for i := range out {
 		p := &out[i]
-		p.InputDigest, p.Profile, p.Version, p.Commit = clean(p.InputDigest), clean(p.Profile), clean(p.Version), clean(p.Commit)
+		p.InputDigest = clean(p.InputDigest)
+		p.Profile = clean(p.Profile)
+		p.Version = clean(p.Version)
+		p.Commit = clean(p.Commit)
 	}
 	return out
 }

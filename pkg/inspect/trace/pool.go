@@ -224,7 +224,9 @@ type tracedConfiguration struct {
 
 // traceFromConfiguration adds the steps from a configuration to its commit.
 func (w *resultBuilder) traceFromConfiguration(ctx context.Context, m tracedConfiguration) (*Result, error) {
-	w.InputDigest, w.Profile, w.Version = clean(m.digest), clean(m.profile), clean(m.version)
+	w.InputDigest = clean(m.digest)
+	w.Profile = clean(m.profile)
+	w.Version = clean(m.version)
 	g := w.addConfigStep(m.digest)
 	rec, err := w.addRecordStep(ctx, m, g)
 	if err != nil {
@@ -236,10 +238,14 @@ func (w *resultBuilder) traceFromConfiguration(ctx context.Context, m tracedConf
 	object := ""
 	switch {
 	case rec != nil:
-		object, w.ProfileDigest, w.Engine = rec.Object, rec.ObjectDigest, rec.Engine
+		object = rec.Object
+		w.ProfileDigest = rec.ObjectDigest
+		w.Engine = rec.Engine
 		w.compareRecord(m, *rec)
 	case m.written != nil:
-		object, w.ProfileDigest, w.Engine = m.written.Object, m.written.ProfileDigest, m.written.Engine
+		object = m.written.Object
+		w.ProfileDigest = m.written.ProfileDigest
+		w.Engine = m.written.Engine
 	}
 	w.Object = clean(object)
 	w.Commit = commitFromRecords(m, rec)
@@ -261,7 +267,9 @@ func (w *resultBuilder) addConfigStep(digest string) *lineage.Generation {
 		obj.UID = w.recorded.config.UID
 	}
 	if state == Found && digest != "" && w.recorded.rec.Digests.Input != digest {
-		state, note, obj.UID = Replaced, "", ""
+		state = Replaced
+		note = ""
+		obj.UID = ""
 		if current, ok := w.recorded.Current(); ok {
 			note = fmt.Sprintf("the pool has %s %s now", current.Profile, current.Version)
 		}
@@ -323,7 +331,7 @@ func (w *resultBuilder) addRecordStep(ctx context.Context, m tracedConfiguration
 		return nil, err
 	}
 	if stored.Config == nil {
-		step := w.addStep(stored.From, Found, "")
+		step := w.addStep(objectOfRecord(stored.Archived), Found, "")
 		step.addDetail("version", stored.Record.Version)
 		step.addDetail("commit", stored.Record.Commit)
 		step.addDetail("input digest", stored.Record.Digests.Input)
@@ -370,12 +378,15 @@ func (w *resultBuilder) addSecretSteps(ctx context.Context, digest string) error
 		case a[api.AnnotationPool] == "":
 			state, note = Foreign, "this controller did not create it"
 		case a[api.AnnotationPool] != w.recorded.pool.String():
-			state, note = Foreign, "it belongs to MachineDeployment "+a[api.AnnotationPool]+", whose name and namespace make the same object names"
+			state = Foreign
+			note = "it belongs to MachineDeployment " + a[api.AnnotationPool] + ", whose name and namespace make the same object names"
 		case a[api.AnnotationInputDigest] != digest:
-			state, note = Replaced, fmt.Sprintf("the current one is that of %s %s", a[api.AnnotationProfile], a[api.AnnotationVersion])
+			state = Replaced
+			note = fmt.Sprintf("the current one is that of %s %s", a[api.AnnotationProfile], a[api.AnnotationVersion])
 			// The configuration is written before the documents.
 			if now, ok := w.recorded.Current(); ok && now.InputDigest == digest {
-				state, note = Missing, fmt.Sprintf("the document of this configuration is not written yet; machines boot from that of %s %s", a[api.AnnotationProfile], a[api.AnnotationVersion])
+				state = Missing
+				note = fmt.Sprintf("the document of this configuration is not written yet; machines boot from that of %s %s", a[api.AnnotationProfile], a[api.AnnotationVersion])
 			}
 		default:
 			obj.UID = secret.UID

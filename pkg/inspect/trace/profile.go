@@ -55,7 +55,10 @@ func (c Clusters) TraceProfile(ctx context.Context, key types.NamespacedName, pa
 	}
 	w.Subject.UID = step.UID
 	if step.State == Missing { // but nodes remember it
-		step.State, w.ProfileDigest, w.Profile, w.Version = Removed, of.ProfileDigest, clean(of.Profile), clean(of.Version)
+		step.State = Removed
+		w.ProfileDigest = of.ProfileDigest
+		w.Profile = clean(of.Profile)
+		w.Version = clean(of.Version)
 		w.Commit = commitFromRecords(tracedConfiguration{commit: of.Commit, selectedBy: of.SelectedBy, written: of}, nil)
 		if w.Commit != nil {
 			w.addLinksAndCleanCommit(nil)
@@ -87,7 +90,9 @@ func commitFromRecords(m tracedConfiguration, rec *render.Record) *Commit {
 		if rec == nil {
 			c = Commit{Repository: s.Repository, Path: s.Path, Commit: s.Commit, Change: s.Change}
 		}
-		c.Author, c.CommittedAt, c.Signature = s.Author, s.CommittedAt, s.Signature
+		c.Author = s.Author
+		c.CommittedAt = s.CommittedAt
+		c.Signature = s.Signature
 	}
 	c.Commit = cmp.Or(c.Commit, m.commit)
 	c.SelectedBy = m.selectedBy
@@ -164,7 +169,8 @@ func (w *resultBuilder) addProfileStep(ctx context.Context, object string) (*osm
 	case applied != "" && a[api.AnnotationDigest] == digest:
 		step.Note = clean("no ProfileSource created it: " + applied + " applied it, and names the revision itself")
 	case !managed:
-		step.State, step.Note = Foreign, "no ProfileSource created it: a user or another tool did, and its commit is unknown"
+		step.State = Foreign
+		step.Note = "no ProfileSource created it: a user or another tool did, and its commit is unknown"
 	}
 	return osp, nil
 }
@@ -173,7 +179,8 @@ func (w *resultBuilder) addProfileStep(ctx context.Context, object string) (*osm
 func (w *resultBuilder) addAndCompareProfileOrigin(osp *osm.OperatingSystemProfile) {
 	a := osp.Annotations
 	if w.ProfileDigest == "" { // it is what was asked about
-		w.ProfileDigest, w.Version = profile.Digest(osp.Spec), clean(cmp.Or(a[api.AnnotationVersion], osp.Spec.Version))
+		w.ProfileDigest = profile.Digest(osp.Spec)
+		w.Version = clean(cmp.Or(a[api.AnnotationVersion], osp.Spec.Version))
 		w.Profile = clean(profileOf(osp))
 		if a[api.AnnotationCommit] != "" {
 			w.Commit = &Commit{
@@ -194,7 +201,9 @@ func (w *resultBuilder) addAndCompareProfileOrigin(osp *osm.OperatingSystemProfi
 	}
 	c := w.Commit
 	c.Subject = a[api.AnnotationSubject]
-	c.Author, c.CommittedAt, c.Signature = cmp.Or(c.Author, a[api.AnnotationAuthor]), cmp.Or(c.CommittedAt, a[api.AnnotationCommittedAt]), cmp.Or(c.Signature, a[api.AnnotationSignature])
+	c.Author = cmp.Or(c.Author, a[api.AnnotationAuthor])
+	c.CommittedAt = cmp.Or(c.CommittedAt, a[api.AnnotationCommittedAt])
+	c.Signature = cmp.Or(c.Signature, a[api.AnnotationSignature])
 }
 
 // addSourceStep adds the ProfileSource that offers the profile from its repository.

@@ -18,15 +18,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// StoredRecord is a record and the object that stores it.
-type StoredRecord struct {
-	Record render.Record
-	// From is the OperatingSystemConfig or the ControllerRevision that holds it.
-	From Object
-	// Config is the pool's OperatingSystemConfig, if it stores the record.
-	Config *osm.OperatingSystemConfig
-}
-
 // EditedError says that an object was edited after it was written.
 type EditedError struct {
 	Object Object
@@ -38,7 +29,7 @@ func (e *EditedError) Error() string { return fmt.Sprintf("%s was edited: %s", e
 // ReadRecord reads the record of a pool's generation, of the whole input digest, from the
 // pool's OperatingSystemConfig or from the archive. The error is a *NotFoundError where
 // there is none, and an *EditedError where what there is does not have that digest.
-func (c Clusters) ReadRecord(ctx context.Context, pool types.NamespacedName, inputDigest string) (*StoredRecord, error) {
+func (c Clusters) ReadRecord(ctx context.Context, pool types.NamespacedName, inputDigest string) (*lineage.StoredRecord, error) {
 	state, err := c.recordedStateOf(ctx, pool)
 	if err != nil {
 		return nil, err
@@ -46,37 +37,44 @@ func (c Clusters) ReadRecord(ctx context.Context, pool types.NamespacedName, inp
 	return c.recordIn(ctx, state, pool, inputDigest)
 }
 
-func (c Clusters) recordIn(ctx context.Context, recorded *recordedState, pool types.NamespacedName, inputDigest string) (*StoredRecord, error) {
+func (c Clusters) recordIn(ctx context.Context, recorded *recordedState, pool types.NamespacedName, inputDigest string) (*lineage.StoredRecord, error) {
 	if recorded.rec != nil && recorded.rec.Digests.Input == inputDigest {
-		return &StoredRecord{Record: *recorded.rec, From: recorded.object(), Config: recorded.config}, nil
+		return &lineage.StoredRecord{Record: *recorded.rec, Config: recorded.config}, nil
 	}
-	names := lineage.RecordNames(pool, inputDigest)
-	for _, name := range names {
-		var archived appsv1.ControllerRevision
-		key := types.NamespacedName{Namespace: c.Namespace, Name: name}
-		state, note, err := getWithState(ctx, c.Management, key, &archived)
-		if err != nil {
-			return nil, err
-		}
-		at := Object{Kind: recordKind.Kind, Namespace: key.Namespace, Name: key.Name, UID: archived.UID}
-		if state == Unreadable {
-			return nil, &NotFoundError{Object: at, Hint: note}
-		}
-		if state != Found || lineage.PoolOf(&archived) != pool.String() || archived.Annotations[api.AnnotationInputDigest] != inputDigest {
-			continue
-		}
-		rec, ok := lineage.DecodeIntactRecord(archived.Data.Raw)
-		if !ok || rec.Digests.Input != inputDigest {
-			return nil, &EditedError{at, fmt.Sprintf("its data does not have the digest %s", inputDigest)}
-		}
-		return &StoredRecord{Record: rec, From: at}, nil
-	}
-	if recorded.edited {
+	stored, err := lineage.FindArchivedRecord(ctx, recordReader{c}, c.Namespace, pool, inputDigest, func(s *lineage.StoredRecord) bool {
+		return lineage.PoolOf(s.Archived) == pool.String() && s.Archived.Annotations[api.AnnotationInputDigest] == inputDigest
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case stored != nil && !stored.IsIntactOf(inputDigest):
+		return nil, &EditedError{objectOfRecord(stored.Archived), fmt.Sprintf("its data does not have the digest %s", inputDigest)}
+	case stored != nil:
+		return stored, nil
+	case recorded.edited:
 		return nil, &EditedError{recorded.object(), "its record does not match its digest annotation"}
 	}
 	return nil, &NotFoundError{
-		Object: Object{Kind: recordKind.Kind, Namespace: c.Namespace, Name: names[0]}, Hint: "neither the archived records nor the pool's OperatingSystemConfig have the record of this configuration",
+		Object: Object{Kind: recordKind.Kind, Namespace: c.Namespace, Name: lineage.RecordNames(pool, inputDigest)[0]},
+		Hint:   "neither the archived records nor the pool's OperatingSystemConfig have the record of this configuration",
 	}
+}
+
+// recordReader reads archived records.
+type recordReader struct{ Clusters }
+
+// Find implements lineage.Reader. For a record that the user must not read, the error is a
+// *NotFoundError.
+func (r recordReader) Find(ctx context.Context, ref lineage.Reference, obj lineage.Object) (bool, error) {
+	state, note, err := getWithState(ctx, r.Management, ref.NamespacedName, obj)
+	if state == Unreadable {
+		return false, &NotFoundError{Object: objectOf(recordKind.Kind, ref), Hint: note}
+	}
+	return state == Found, err
+}
+
+func objectOfRecord(obj *appsv1.ControllerRevision) Object {
+	return Object{Kind: recordKind.Kind, Namespace: obj.Namespace, Name: obj.Name, UID: obj.UID}
 }
 
 // ReadUnverifiedSettings reads the settings of a digest, for render.Record.Input, which compares the digest.
@@ -195,11 +193,14 @@ func (p *recordedState) verifyConfigRecord() {
 	case a[api.AnnotationRecord] == "":
 		p.state, p.note = Foreign, "it has no record: operating-system-manager or a user created it"
 	case a[api.AnnotationPool] != p.pool.String():
-		p.state, p.note = Foreign, fmt.Sprintf("it belongs to MachineDeployment %s, whose name and namespace make the same object names", a[api.AnnotationPool])
+		p.state = Foreign
+		p.note = fmt.Sprintf("it belongs to MachineDeployment %s, whose name and namespace make the same object names", a[api.AnnotationPool])
 	default:
 		rec, ok := lineage.IntactRecordOf(p.config)
 		if !ok {
-			p.state, p.note, p.edited = Edited, "its record does not match its digest annotation", true
+			p.state = Edited
+			p.note = "its record does not match its digest annotation"
+			p.edited = true
 			return
 		}
 		p.rec = &rec

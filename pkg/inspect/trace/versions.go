@@ -91,7 +91,9 @@ func (w versionTable) addObjects(ctx context.Context) error {
 			}
 			a := osp.Annotations
 			v := w.entry(cmp.Or(a[api.AnnotationVersion], osp.Spec.Version))
-			v.Object, v.Commit, v.Change = clean(osp.Name), clean(a[api.AnnotationCommit]), clean(a[api.AnnotationChange])
+			v.Object = clean(osp.Name)
+			v.Commit = clean(a[api.AnnotationCommit])
+			v.Change = clean(a[api.AnnotationChange])
 			v.Author, v.CommittedAt = clean(a[api.AnnotationAuthor]), clean(a[api.AnnotationCommittedAt])
 			w.sources[osp.Labels[api.LabelSource]] = true
 		}

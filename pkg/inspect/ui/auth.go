@@ -161,7 +161,10 @@ func (g *Authorizer) reviewToken(ctx context.Context, token string) (int, *Viewe
 
 // hasPermission asks the API server whether a viewer has a permission.
 func (v *Viewer) hasPermission(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (bool, error) {
-	spec.User, spec.UID, spec.Groups, spec.Extra = v.user.Username, v.user.UID, v.user.Groups, map[string]authorizationv1.ExtraValue{}
+	spec.User = v.user.Username
+	spec.UID = v.user.UID
+	spec.Groups = v.user.Groups
+	spec.Extra = map[string]authorizationv1.ExtraValue{}
 	for k, values := range v.user.Extra {
 		spec.Extra[k] = authorizationv1.ExtraValue(values)
 	}

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // tokenFor creates a ServiceAccount and a token of it for the page.
@@ -176,16 +177,14 @@ func TestGuardRemembers(t *testing.T) {
 	if err := cl.Delete(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "auditor"}}); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Second) { // the API server caches tokens as well
+	// The API server caches tokens as well.
+	testenv.Await(t, time.Minute, "the token of an account that is gone is refused", func() error {
 		clock.Step(allowedFor)
-		got := status(bearer(allowed))
-		if got == http.StatusUnauthorized {
-			break
+		if got := status(bearer(allowed)); got != http.StatusUnauthorized {
+			return fmt.Errorf("got %d", got)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("a token of an account that is gone: got %d", got)
-		}
-	}
+		return nil
+	})
 
 	for i := range 3 * maxDecisions {
 		g.decisions.Add([32]byte{byte(i), byte(i >> 8), 1}, decision{status: http.StatusUnauthorized}, rejectedFor)

@@ -240,9 +240,13 @@ func (s *Server) repositoryHosts(f *fleet.Model) githost.Hosts {
 // nodePage returns the page of a node; with a record, that of one of several nodes with the same name, by
 // its NodeProvenance.
 func (s *Server) nodePage(ctx context.Context, seen visibleModel, name, record string, verify bool) (pageView, error) {
-	read, object, unknown := s.Trails.Node, name, "Node "+redact.PrintableLine(name)+" is unknown."
+	read := s.Trails.Node
+	object := name
+	unknown := "Node " + redact.PrintableLine(name) + " is unknown."
 	if record != "" {
-		read, object, unknown = s.Trails.Provenance, record, "NodeProvenance "+redact.PrintableLine(record)+" of a node "+redact.PrintableLine(name)+" not found."
+		read = s.Trails.Provenance
+		object = record
+		unknown = "NodeProvenance " + redact.PrintableLine(record) + " of a node " + redact.PrintableLine(name) + " not found."
 	}
 	result, err := read(ctx, object)
 	var missing *trace.NotFoundError

@@ -18,58 +18,18 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// storedRecord is the record of a configuration, with the object that contains it.
-type storedRecord struct {
-	record render.Record
-	broken error // why the record cannot be read
-	// osc is the pool's configuration if it is of this generation; otherwise archived is the
-	// ControllerRevision with the record.
-	osc      *osm.OperatingSystemConfig
-	archived *appsv1.ControllerRevision
-}
-
-// isReadable reports whether a record was found and decoded.
-func (g *storedRecord) isReadable() bool { return g.broken == nil && g.record.Object != "" }
-
-// isIntact reports whether the record is unedited: its digest matches its content.
-func (g *storedRecord) isIntact() bool {
-	return g.broken == nil && lineage.Intact(g.record)
-}
-
-// holder returns the object that contains the record.
-func (g *storedRecord) holder() client.Object {
-	if g.osc != nil {
-		return g.osc
-	}
-	return g.archived
-}
-
-// describeHolder returns the kind and name of the holder.
-func (g *storedRecord) describeHolder() string {
+// describeHolder returns the kind and name of the object that contains a record.
+func describeHolder(g *lineage.StoredRecord) string {
 	kind := "ControllerRevision "
-	if g.osc != nil {
+	if g.Config != nil {
 		kind = "OperatingSystemConfig "
 	}
-	return kind + key(g.holder())
+	return kind + key(g.Holder())
 }
 
-// recordFromConfig decodes the record in an OperatingSystemConfig.
-func recordFromConfig(osc *osm.OperatingSystemConfig) *storedRecord {
-	g := &storedRecord{osc: osc}
-	g.record, g.broken = lineage.ParseRecordAnnotation(osc)
-	return g
-}
-
-// unverifiedRecordOf decodes the record in a ControllerRevision.
-func unverifiedRecordOf(obj *appsv1.ControllerRevision) *storedRecord {
-	g := &storedRecord{archived: obj}
-	g.record, g.broken = lineage.ParseUnverifiedRecord(obj.Data.Raw)
-	return g
-}
-
-// hasInputDigest reports whether a generation claims to have this input digest.
-func (g *storedRecord) hasInputDigest(digest string) bool {
-	return g.record.Digests.Input == digest || g.holder().GetAnnotations()[api.AnnotationInputDigest] == digest
+// hasInputDigest reports whether a record or its annotation claims to have this input digest.
+func hasInputDigest(g *lineage.StoredRecord, digest string) bool {
+	return g.Record.Digests.Input == digest || g.Holder().GetAnnotations()[api.AnnotationInputDigest] == digest
 }
 
 // findLiveOrLastProvenance finds the NodeProvenance of a node: of the existing Node, otherwise of the
@@ -129,28 +89,20 @@ func (v *Verifier) readConfig(ctx context.Context, pool types.NamespacedName) (*
 // findRecord finds the record of an input digest: in the pool's configuration, or
 // archived under the name that follows from the digest, or under another name. It is nil if
 // none exists.
-func (v *Verifier) findRecord(ctx context.Context, pool types.NamespacedName, digest string) (*storedRecord, error) {
+func (v *Verifier) findRecord(ctx context.Context, pool types.NamespacedName, digest string) (*lineage.StoredRecord, error) {
 	osc, err := v.readConfig(ctx, pool)
 	if err != nil {
 		return nil, err
 	}
 	// Configurations of two pools can have the same name.
 	if osc != nil && osc.Annotations[api.AnnotationPool] == pool.String() {
-		if g := recordFromConfig(osc); g.hasInputDigest(digest) {
+		if g := lineage.ConfigRecord(osc); hasInputDigest(g, digest) {
 			return g, nil
 		}
 	}
-	for _, name := range lineage.RecordNames(pool, digest) {
-		var obj appsv1.ControllerRevision
-		found, err := kubeclient.Find(ctx, v.Management, types.NamespacedName{Namespace: v.Namespace, Name: name}, &obj)
-		if err != nil {
-			return nil, err
-		}
-		if g := unverifiedRecordOf(&obj); found && g.hasInputDigest(digest) {
-			return g, nil
-		}
-	}
-	return nil, nil
+	return lineage.FindArchivedRecord(ctx, kubeclient.Owners{v.Management}, v.Namespace, pool, digest, func(g *lineage.StoredRecord) bool {
+		return hasInputDigest(g, digest)
+	})
 }
 
 // digestsOfMatchingRecords finds the records of a pool that match a NodeProvenance in all but the digest.
@@ -165,8 +117,8 @@ func (v *Verifier) digestsOfMatchingRecords(ctx context.Context, s *target) ([]s
 		return nil, err
 	}
 	if osc != nil {
-		if g := recordFromConfig(osc); g.isIntact() && matches(g.record) {
-			out = append(out, g.record.Digests.Input)
+		if g := lineage.ConfigRecord(osc); g.IsIntact() && matches(g.Record) {
+			out = append(out, g.Record.Digests.Input)
 		}
 	}
 	var list appsv1.ControllerRevisionList
@@ -177,8 +129,8 @@ func (v *Verifier) digestsOfMatchingRecords(ctx context.Context, s *target) ([]s
 		return nil, fmt.Errorf("listing ControllerRevisions: %w", err)
 	}
 	for i := range list.Items {
-		if g := unverifiedRecordOf(&list.Items[i]); g.isIntact() && matches(g.record) {
-			out = append(out, g.record.Digests.Input)
+		if g := lineage.ArchivedRecord(&list.Items[i]); g.IsIntact() && matches(g.Record) {
+			out = append(out, g.Record.Digests.Input)
 		}
 	}
 	return out, nil

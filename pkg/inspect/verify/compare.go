@@ -143,7 +143,8 @@ func firstDifferingLine(a, b []string) int {
 // before it. If the line is part of a key in one of two texts, the other may lack the first
 // line of the key, so neither is shown (security.md 15).
 func inPrivateKey(lines []string, i int) bool {
-	before, with := strings.Join(lines[:min(i, len(lines))], "\n"), strings.Join(lines[:min(i+1, len(lines))], "\n")
+	before := strings.Join(lines[:min(i, len(lines))], "\n")
+	with := strings.Join(lines[:min(i+1, len(lines))], "\n")
 	at := strings.LastIndex(with, "-----BEGIN ")
 	return at >= 0 && privateKey.MatchString(with[at:]) && !strings.Contains(before[min(at, len(before)):], "-----END ")
 }

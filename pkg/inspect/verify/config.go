@@ -18,28 +18,28 @@ import (
 // if they are of this generation.
 func (v *Verifier) checkOutputs(ctx context.Context, s *target, from *origin, settings []byte) ([]Check, error) {
 	check := Check{Thing: ThingOSC, Name: "OperatingSystemConfig " + v.Namespace + "/" + lineage.NamesOf(s.pool).Config}
-	if s.gen.osc == nil {
+	if s.gen.Config == nil {
 		check = check.asSkipped("the pool has another configuration now, and other Secrets")
 	}
 	rendered, why := v.renderAgain(s, from, settings)
 	if why != "" {
-		checks := []Check{{Thing: ThingRecord, Name: s.gen.describeHolder(), Result: Unproven, Note: "cannot render for comparison: " + why}}
-		if s.gen.osc != nil {
+		checks := []Check{{Thing: ThingRecord, Name: describeHolder(s.gen), Result: Unproven, Note: "cannot render for comparison: " + why}}
+		if s.gen.Config != nil {
 			checks = append(checks, s.compareAnnotations(check, why))
 		}
 		return checks, nil
 	}
 	var checks []Check
-	if s.gen.osc != nil {
+	if s.gen.Config != nil {
 		check = s.checkConfigAndAnnotations(check, rendered)
 	}
 	checks = append(checks, check)
 	// An edited configuration is reported itself; its digests would repeat that.
 	if check.Result != Differs {
-		record := Check{Thing: ThingRecord, Name: s.gen.describeHolder(), Note: "rendering again gives its digests"}
-		checks = append(checks, record.withDifference(compareDigests("digests", rendered.out.Record.Digests, s.gen.record.Digests)))
+		record := Check{Thing: ThingRecord, Name: describeHolder(s.gen), Note: "rendering again gives its digests"}
+		checks = append(checks, record.withDifference(compareDigests("digests", rendered.out.Record.Digests, s.gen.Record.Digests)))
 	}
-	if s.gen.osc == nil {
+	if s.gen.Config == nil {
 		return checks, nil
 	}
 	secrets, err := v.checkPoolSecrets(ctx, s, rendered)
@@ -54,12 +54,12 @@ type rendering struct {
 
 // renderAgain renders the recorded inputs. The second result says why that is impossible.
 func (v *Verifier) renderAgain(s *target, from *origin, settings []byte) (*rendering, string) {
-	rec := s.gen.record
+	rec := s.gen.Record
 	spec := s.profileSpec(from)
 	switch {
 	case rec.Engine != render.EngineVersion:
 		return nil, fmt.Sprintf("engine %q created it, and this program has engine %q: verify it with %s", redact.PrintableLine(rec.Engine), render.EngineVersion, releaseWith(rec.Engine))
-	case !s.gen.isIntact():
+	case !s.gen.IsIntact():
 		return nil, "the record was edited"
 	case settings == nil:
 		return nil, "the settings differ from those of the record"
@@ -85,20 +85,20 @@ func (v *Verifier) renderAgain(s *target, from *origin, settings []byte) (*rende
 // checkConfigAndAnnotations compares a configuration with the rendering, and its annotations with the
 // record.
 func (s *target) checkConfigAndAnnotations(check Check, r *rendering) Check {
-	osc := s.gen.osc
+	osc := s.gen.Config
 	if d := compareValues("spec", withSchemaDefaults(r.out.OSC), withSchemaDefaults(osc.Spec)); d != nil {
 		return check.withDifference(d)
 	}
 	check.Note = "it equals the result of rendering again"
-	fields := append([]field{{"annotation " + api.AnnotationPool, s.pool.String(), osc.Annotations[api.AnnotationPool]}}, annotationFields(s.gen.record, osc.Annotations)...)
+	fields := append([]field{{"annotation " + api.AnnotationPool, s.pool.String(), osc.Annotations[api.AnnotationPool]}}, annotationFields(s.gen.Record, osc.Annotations)...)
 	return check.withDifference(firstMismatch(fields...))
 }
 
 // compareAnnotations compares the annotations, for a configuration that cannot be rendered
 // again.
 func (s *target) compareAnnotations(check Check, why string) Check {
-	if s.gen.isIntact() {
-		if d := firstMismatch(annotationFields(s.gen.record, s.gen.osc.Annotations)...); d != nil {
+	if s.gen.IsIntact() {
+		if d := firstMismatch(annotationFields(s.gen.Record, s.gen.Config.Annotations)...); d != nil {
 			return check.withDifference(d)
 		}
 	}

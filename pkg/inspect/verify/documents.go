@@ -53,7 +53,7 @@ func (v *Verifier) checkPoolSecrets(ctx context.Context, s *target, r *rendering
 		out = append(out, c)
 	}
 	out = append(out, b.checkKubeconfig(s))
-	if s.gen.record.Pool.HasEdgeScript() {
+	if s.gen.Record.Pool.HasEdgeScript() {
 		c, err := v.checkEdgeScript(ctx, s, b)
 		if err != nil {
 			return nil, err
@@ -167,7 +167,7 @@ func (v *Verifier) checkDocument(ctx context.Context, s *target, b *bootRenderer
 	if secret == nil {
 		return check.asMissing("machines of the pool need it to boot"), nil
 	}
-	rec, a := s.gen.record, secret.Annotations
+	rec, a := s.gen.Record, secret.Annotations
 	if d := firstMismatch(field{"annotation " + api.AnnotationInputDigest, rec.Digests.Input, a[api.AnnotationInputDigest]}); d != nil {
 		return check.withDifference(d), nil
 	}
@@ -262,7 +262,9 @@ func (b *bootRenderer) firstDifference(want, have, placeholders []entry) *Differ
 		}
 		return m
 	}
-	foundTexts, safe, wanted := texts(have), texts(placeholders), texts(want)
+	foundTexts := texts(have)
+	safe := texts(placeholders)
+	wanted := texts(want)
 	if _, unreadable := foundTexts[wholeDocument]; unreadable && len(want) > 1 {
 		return newDifference(wholeDocument, 0, "a readable document", hidden)
 	}

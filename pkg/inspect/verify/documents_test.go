@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/conformance"
@@ -23,7 +24,7 @@ func again(t *testing.T, engine *render.Engine, in render.Input) (*bootRenderer,
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &target{pool: types.NamespacedName{Namespace: in.Pool.Namespace, Name: in.Pool.Name}, gen: &storedRecord{record: out.Record}}
+	s := &target{pool: types.NamespacedName{Namespace: in.Pool.Namespace, Name: in.Pool.Name}, gen: &lineage.StoredRecord{Record: out.Record}}
 	v := &Verifier{Engine: engine}
 	r, why := v.renderAgain(s, &origin{doc: &profile.Document{Spec: in.Profile.Spec}}, in.RedactedSettingsJSON())
 	if why != "" {

@@ -78,11 +78,11 @@ func asIfCreatedAgain(had lineage.Timeline) lineage.Timeline {
 // the machine fetched its documents. The result is a doubt if the claim is possible and no object proves
 // it, see MayHaveHad.
 func (s *target) compareWithTimeline(had lineage.Timeline) (d *Difference, doubt string) {
-	if s.gen == nil || !s.gen.isIntact() {
+	if s.gen == nil || !s.gen.IsIntact() {
 		return nil, "" // the check of the record reports it
 	}
-	if s.gen.archived != nil && lineage.DecodeIntervals(s.gen.archived.Annotations) == nil {
-		return newDifference("annotation "+api.AnnotationIntervals+" of "+s.gen.describeHolder(), 0, "the JSON of intervals", "something else"), ""
+	if s.gen.Archived != nil && lineage.DecodeIntervals(s.gen.Archived.Annotations) == nil {
+		return newDifference("annotation "+api.AnnotationIntervals+" of "+describeHolder(s.gen), 0, "the JSON of intervals", "something else"), ""
 	}
 	np := s.node.Spec
 	w := np.Window
@@ -114,7 +114,7 @@ func (s *target) compareWithTimeline(had lineage.Timeline) (d *Difference, doubt
 	case mayBe:
 		return nil, "the records have this configuration at other times only: its OperatingSystemConfig was created again, a record is missing, or the controller's clock was behind"
 	}
-	if i := slices.IndexFunc(had, func(g lineage.Generation) bool { return within(g, w.Until.Time, w.Until.Time) }); s.gen.archived == nil && i >= 0 {
+	if i := slices.IndexFunc(had, func(g lineage.Generation) bool { return within(g, w.Until.Time, w.Until.Time) }); s.gen.Archived == nil && i >= 0 {
 		return newDifference("spec.configuration.inputDigest", 0, had[i].InputDigest+", which the pool had at that time", s.digest), ""
 	}
 	return newDifference("spec.window", 0, "a time at which the pool had this configuration", w.Until.UTC().Format(time.RFC3339)), ""
@@ -145,7 +145,7 @@ func (s *target) compareHistory(had lineage.Timeline) *Difference {
 // result is a doubt if that is something else.
 func (s *target) concludeAgain(had lineage.Timeline) (doubt string) {
 	np := s.node.Spec
-	if np.Bootstrap == nil || s.gen == nil || !s.gen.isIntact() {
+	if np.Bootstrap == nil || s.gen == nil || !s.gen.IsIntact() {
 		return "" // reported already
 	}
 	// A node that was deleted and created again has the window of the first one, which nothing else proves. The

@@ -154,14 +154,14 @@ func (h *history) target(np *api.NodeProvenance, digest string) *target {
 		}
 		rec := render.Record{Object: "osp-x", Version: g.Version, Commit: g.Commit}
 		rec.Digests.Input = digest
-		stored := &storedRecord{record: rec}
+		stored := &lineage.StoredRecord{Record: rec}
 		if h.generations[len(h.generations)-1].InputDigest != digest {
-			stored.archived = &appsv1.ControllerRevision{}
+			stored.Archived = &appsv1.ControllerRevision{}
 			text, err := lineage.EncodeIntervals(h.intervals[digest])
 			if err != nil {
 				panic(err)
 			}
-			stored.archived.Annotations = map[string]string{api.AnnotationIntervals: text}
+			stored.Archived.Annotations = map[string]string{api.AnnotationIntervals: text}
 		}
 		return &target{node: np, digest: digest, gen: stored}
 	}

@@ -79,7 +79,7 @@ func (b *bootRenderer) isControllerKubeconfig(config *clientcmdapi.Config, data 
 
 // kubeconfigName returns the name of the Secret with the kubelet's bootstrap kubeconfig.
 func kubeconfigName(s *target) string {
-	return cmp.Or(s.gen.record.BootstrapKubeconfigSecretName, lineage.NamesOf(s.pool).Kubeconfig)
+	return cmp.Or(s.gen.Record.BootstrapKubeconfigSecretName, lineage.NamesOf(s.pool).Kubeconfig)
 }
 
 var kubeletToken = regexp.MustCompile(`^` + kubeletShape + `$`)

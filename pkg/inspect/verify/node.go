@@ -67,10 +67,10 @@ func (v *Verifier) checkNode(ctx context.Context, s *target, what api.Provenance
 
 // recordFields returns the fields with their values in the record, if the record is unedited.
 func (s *target) recordFields() []field {
-	if s.gen == nil || !s.gen.isIntact() {
+	if s.gen == nil || !s.gen.IsIntact() {
 		return nil
 	}
-	c, rec := s.node.Spec.Configuration, s.gen.record
+	c, rec := s.node.Spec.Configuration, s.gen.Record
 	const at = "spec.configuration."
 	return []field{
 		{at + "inputDigest", rec.Digests.Input, c.InputDigest},
@@ -226,14 +226,14 @@ func (v *Verifier) compareBootstrapConfiguration(ctx context.Context, s *target)
 	if gen == nil {
 		return nil, nil // the check of the record reports it as missing
 	}
-	if !gen.isIntact() {
+	if !gen.IsIntact() {
 		if gen == s.gen {
 			return nil, nil // likewise
 		}
-		return newDifference("record of spec.bootstrap, "+gen.describeHolder(), 0, "the input digest "+gen.record.InputDigest(), gen.record.Digests.Input), nil
+		return newDifference("record of spec.bootstrap, "+describeHolder(gen), 0, "the input digest "+gen.Record.InputDigest(), gen.Record.Digests.Input), nil
 	}
-	return firstMismatch(field{"spec.bootstrap.profile", gen.record.Profile, b.Profile},
-		field{"spec.bootstrap.version", gen.record.Version, b.Version}, field{"spec.bootstrap.commit", gen.record.Commit, b.Commit}), nil
+	return firstMismatch(field{"spec.bootstrap.profile", gen.Record.Profile, b.Profile},
+		field{"spec.bootstrap.version", gen.Record.Version, b.Version}, field{"spec.bootstrap.commit", gen.Record.Commit, b.Commit}), nil
 }
 
 // checkMatch checks that a node reports that it has what its configuration put on it. The proof is

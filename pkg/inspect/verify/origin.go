@@ -220,7 +220,8 @@ func (o *origin) distinguishRewriteFromForgery(ctx context.Context, what api.Pro
 	case (errors.Is(err, source.ErrNotFound) || errors.Is(err, source.ErrInvalid)) && now.Digest == what.ProfileDigest && string(now.Commit) == o.witness && o.witness != commit:
 		// The object and the repository agree on another commit.
 		o.forged = newDifference("commit of "+what.Profile+" "+what.Version, 0, o.witness, commit)
-		check.Result, check.Note = Agrees, what.Version+" came with commit "+o.witness+", as the OperatingSystemProfile says"
+		check.Result = Agrees
+		check.Note = what.Version + " came with commit " + o.witness + ", as the OperatingSystemProfile says"
 		return check, nil
 	case errors.Is(err, source.ErrNotFound) || errors.Is(err, source.ErrInvalid):
 		return check.withDifference(o.describeLostCommit(what, now, "it is not in the repository")), nil

@@ -16,7 +16,7 @@ import (
 func (s *target) checkProfile(what api.ProvenanceConfiguration, from *origin) Check {
 	check := Check{Thing: ThingOSP, Name: "OperatingSystemProfile " + redact.PrintableLine(what.Object)}
 	switch {
-	case s.osp == nil && s.gen != nil && s.gen.osc != nil:
+	case s.osp == nil && s.gen != nil && s.gen.Config != nil:
 		return check.asMissing("the pool's configuration was created from it, and a user deleted it")
 	case s.osp == nil:
 		return check.asSkipped("it no longer exists")
@@ -88,7 +88,7 @@ func (s *target) profileSpec(from *origin) *osm.OperatingSystemProfileSpec {
 	if from.doc != nil {
 		return &from.doc.Spec
 	}
-	if s.osp != nil && profile.Digest(s.osp.Spec) == s.gen.record.ObjectDigest {
+	if s.osp != nil && profile.Digest(s.osp.Spec) == s.gen.Record.ObjectDigest {
 		return &s.osp.Spec
 	}
 	return nil

@@ -24,12 +24,12 @@ func (s *target) checkRecord(what api.ProvenanceConfiguration, from *origin) Che
 	if s.gen == nil {
 		return Check{Thing: ThingRecord, Name: s.digest}.asMissing("neither the pool's OperatingSystemConfig nor a ControllerRevision contains the record of this input digest: it was deleted, or the digest was edited")
 	}
-	check := Check{Thing: ThingRecord, Name: s.gen.describeHolder()}
-	rec, a := s.gen.record, s.gen.holder().GetAnnotations()
+	check := Check{Thing: ThingRecord, Name: describeHolder(s.gen)}
+	rec, a := s.gen.Record, s.gen.Holder().GetAnnotations()
 	switch {
-	case !s.gen.isReadable():
+	case !s.gen.IsReadable():
 		return check.withDifference(newDifference("annotation "+api.AnnotationRecord, 0, "the JSON of a record", "something else"))
-	case !s.gen.isIntact():
+	case !s.gen.IsIntact():
 		return check.withDifference(s.findRecordEdit(what, from))
 	case from.forged != nil:
 		return check.withDifference(from.forged)
@@ -41,7 +41,7 @@ func (s *target) checkRecord(what api.ProvenanceConfiguration, from *origin) Che
 	if d := firstMismatch(s.undigestedFields(what, from)...); d != nil {
 		return check.withDifference(d)
 	}
-	if s.gen.archived != nil {
+	if s.gen.Archived != nil {
 		return check.withDifference(firstMismatch(append(annotationFields(rec, a), field{"annotation " + api.AnnotationSettingsDigest, rec.SettingsDigest, a[api.AnnotationSettingsDigest]})...))
 	}
 	if s.node != nil {
@@ -54,7 +54,7 @@ func (s *target) checkRecord(what api.ProvenanceConfiguration, from *origin) Che
 // the profile's object. A source derives that name from the content; an object that a user
 // created can have any name.
 func (s *target) undigestedFields(what api.ProvenanceConfiguration, from *origin) []field {
-	rec := s.gen.record
+	rec := s.gen.Record
 	fields := []field{{"pool.namespace", s.pool.Namespace, rec.Pool.Namespace}, {"pool.name", s.pool.Name, rec.Pool.Name}}
 	if _, invalid := source.ParseCommit(what.Commit); from.found && invalid == nil {
 		fields = append(fields, field{"object", profile.ObjectName(what.Profile, what.Version, what.ProfileDigest), lineage.ProfileKey("", rec.Object).Name})
@@ -78,10 +78,12 @@ func annotationFields(rec render.Record, have map[string]string) []field {
 // findRecordEdit finds the edit in a record whose digest does not match its content, by
 // comparison with the repository and the NodeProvenance.
 func (s *target) findRecordEdit(what api.ProvenanceConfiguration, from *origin) *Difference {
-	rec := s.gen.record
+	rec := s.gen.Record
 	want := what
 	if from.found {
-		want.Commit, want.Path, want.Change = string(from.version.Commit), from.version.Path, string(from.author.Commit)
+		want.Commit = string(from.version.Commit)
+		want.Path = from.version.Path
+		want.Change = string(from.author.Commit)
 	}
 	if s.node != nil || from.found {
 		if d := firstMismatch(
@@ -101,10 +103,10 @@ func (s *target) findRecordEdit(what api.ProvenanceConfiguration, from *origin) 
 // then they can differ.
 func (s *target) compareWithMachineDeployment() *Difference {
 	if s.md == nil || s.md.Annotations[api.AnnotationSuspend] == "true" ||
-		s.gen.osc.Annotations[api.AnnotationRefused] != "" {
+		s.gen.Config.Annotations[api.AnnotationRefused] != "" {
 		return nil
 	}
-	rec := s.gen.record
+	rec := s.gen.Record
 	if asks := s.md.Annotations[api.AnnotationOSP]; asks != "" && asks != rec.Profile && asks != lineage.ProfileKey("", rec.Object).Name {
 		return newDifference("profile (expected is the request of the MachineDeployment)", 0, asks, rec.Profile)
 	}
@@ -113,8 +115,8 @@ func (s *target) compareWithMachineDeployment() *Difference {
 		return nil // rejected
 	}
 	in, _ := render.Input{Pool: pool}.ReplaceSecrets()
-	in.Pool.CloudConfig = s.gen.record.Pool.CloudConfig // derived from data outside the record
-	return compareValues("pool (expected is the request of the MachineDeployment)", in.Pool, s.gen.record.Pool)
+	in.Pool.CloudConfig = s.gen.Record.Pool.CloudConfig // derived from data outside the record
+	return compareValues("pool (expected is the request of the MachineDeployment)", in.Pool, s.gen.Record.Pool)
 }
 
 // readSettings reads the settings that a record names, and compares their digest; nil if it
@@ -143,7 +145,7 @@ func (v *Verifier) readSettings(ctx context.Context, digest string) ([]byte, Che
 // with the lines of its fields. It returns nil if no file has it: a user created the object, the
 // record names an artifact or a directory, or the file is gone.
 func (v *Verifier) ReadProfile(ctx context.Context, pool types.NamespacedName, rec render.Record) (*profile.Document, error) {
-	s := &target{pool: pool, gen: &storedRecord{record: rec}}
+	s := &target{pool: pool, gen: &lineage.StoredRecord{Record: rec}}
 	if err := v.readProfileSourceAndPool(ctx, s); err != nil {
 		return nil, err
 	}

@@ -43,7 +43,11 @@ func (r *repository) readRevision(ctx context.Context, revision string) (*source
 	}
 	remote := r.location.Remote
 	if revision != "" {
-		remote.Branch, remote.Tag, remote.SemVer, remote.Name, remote.Commit = "", "", "", "", ""
+		remote.Branch = ""
+		remote.Tag = ""
+		remote.SemVer = ""
+		remote.Name = ""
+		remote.Commit = ""
 		remote.Revision = revision
 	}
 	return r.git.Fetch(ctx, remote)
@@ -134,7 +138,9 @@ func (v *Verifier) recordedRepository(ctx context.Context, ps *api.ProfileSource
 // completeRepository sets missing values: the reference and the folder of the ProfileSource;
 // without one HEAD, and the folder of the profile's file.
 func completeRepository(p Repository, ps *api.ProfileSource, what api.ProvenanceConfiguration) Repository {
-	folder, revision, ignore := path.Dir(what.Path), "HEAD", ""
+	folder := path.Dir(what.Path)
+	revision := "HEAD"
+	ignore := ""
 	if folder == "." {
 		folder = ""
 	}

@@ -193,8 +193,8 @@ func encoded(text string) string { return base64.StdEncoding.EncodeToString([]by
 func TestEdgeScript(t *testing.T) {
 	s := withSecrets(t)
 	s.verify("")
-	of := &target{pool: types.NamespacedName{Namespace: clusterfixture.Namespace, Name: "workers"}, gen: recordFromConfig(s.osc())}
-	in := render.Input{Pool: of.gen.record.Pool, Cluster: render.Cluster{Server: server, APIServerToken: "eyJhbGciOiJub25lIn0.eyJzdWIiOiJwbGFjZWhvbGRlciJ9.x"}}
+	of := &target{pool: types.NamespacedName{Namespace: clusterfixture.Namespace, Name: "workers"}, gen: lineage.ConfigRecord(s.osc())}
+	in := render.Input{Pool: of.gen.Record.Pool, Cluster: render.Cluster{Server: server, APIServerToken: "eyJhbGciOiJub25lIn0.eyJzdWIiOiJwbGFjZWhvbGRlciJ9.x"}}
 	b := &bootRenderer{engine: s.v.Engine, in: in, placeholders: &render.Output{}}
 	for name, c := range map[string]struct {
 		script string

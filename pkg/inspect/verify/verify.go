@@ -59,7 +59,7 @@ type target struct {
 	revisions []string
 	// digest is the requested input digest.
 	digest string
-	gen    *storedRecord // nil if no record was found
+	gen    *lineage.StoredRecord // nil if no record was found
 	osp    *osm.OperatingSystemProfile
 	from   *api.ProfileSource // nil if unknown or deleted
 	md     *cluster.MachineDeployment
@@ -102,7 +102,7 @@ func (v *Verifier) verifyOlderBootstrap(ctx context.Context, s *target, report *
 		return nil
 	}
 	gen, err := v.findRecord(ctx, s.pool, b.InputDigest)
-	if err != nil || gen == nil || !gen.isIntact() {
+	if err != nil || gen == nil || !gen.IsIntact() {
 		return err // the check of the NodeProvenance reports it
 	}
 	older := &Report{}
@@ -127,14 +127,14 @@ func (v *Verifier) Pool(ctx context.Context, pool types.NamespacedName) (*Report
 	if osc == nil {
 		return nil, fmt.Errorf("OperatingSystemConfig %s/%s not found: %s is not a pool, or has no configuration yet", v.Namespace, lineage.NamesOf(pool).Config, pool)
 	}
-	s := &target{pool: pool, gen: recordFromConfig(osc)}
-	s.digest = s.gen.record.Digests.Input
+	s := &target{pool: pool, gen: lineage.ConfigRecord(osc)}
+	s.digest = s.gen.Record.Digests.Input
 	return report, v.verifyTarget(ctx, s, report)
 }
 
 // verifyTarget compares everything about a subject.
 func (v *Verifier) verifyTarget(ctx context.Context, s *target, report *Report) error {
-	if s.node == nil && !s.gen.isReadable() { // the expected state is unknown
+	if s.node == nil && !s.gen.IsReadable() { // the expected state is unknown
 		report.addOrMerge(s.checkRecord(api.ProvenanceConfiguration{}, &origin{}))
 		report.cleanSortAndSetVerdict()
 		return nil
@@ -143,7 +143,9 @@ func (v *Verifier) verifyTarget(ctx context.Context, s *target, report *Report) 
 		return err
 	}
 	what := s.newClaimedOrigin()
-	report.Profile, report.Version, report.InputDigest = what.Profile, what.Version, s.digest
+	report.Profile = what.Profile
+	report.Version = what.Version
+	report.InputDigest = s.digest
 	report.Repository, report.Commit = redact.PrintableLine(what.Repository), redact.PrintableLine(what.Commit)
 
 	from, err := v.findAndCheckOrigin(ctx, s, what)
@@ -153,8 +155,8 @@ func (v *Verifier) verifyTarget(ctx context.Context, s *target, report *Report) 
 	report.Checks = append(report.Checks, from.checks...)
 	record := s.checkRecord(what, from)
 	// A record that differs is reported already.
-	if s.gen != nil && s.gen.isIntact() && record.Result == Agrees {
-		d, err := from.compareSelectedBy(ctx, what, "selectedBy", s.gen.record.SelectedBy)
+	if s.gen != nil && s.gen.IsIntact() && record.Result == Agrees {
+		d, err := from.compareSelectedBy(ctx, what, "selectedBy", s.gen.Record.SelectedBy)
 		if err != nil {
 			return err
 		}
@@ -170,17 +172,17 @@ func (v *Verifier) verifyTarget(ctx context.Context, s *target, report *Report) 
 	}
 	report.addOrMerge(s.checkProfile(what, from))
 	// Without a readable record nothing can be rendered.
-	if s.gen == nil || !s.gen.isReadable() {
+	if s.gen == nil || !s.gen.IsReadable() {
 		report.cleanSortAndSetVerdict()
 		return nil
 	}
-	settings, check, err := v.readSettings(ctx, s.gen.record.SettingsDigest)
+	settings, check, err := v.readSettings(ctx, s.gen.Record.SettingsDigest)
 	if err != nil {
 		return err
 	}
 	report.addOrMerge(check)
-	if s.gen.record.Engine != render.EngineVersion {
-		report.Engine = s.gen.record.Engine
+	if s.gen.Record.Engine != render.EngineVersion {
+		report.Engine = s.gen.Record.Engine
 	}
 	outputs, err := v.checkOutputs(ctx, s, from, settings)
 	if err != nil {
@@ -196,8 +198,8 @@ func (v *Verifier) verifyTarget(ctx context.Context, s *target, report *Report) 
 // newClaimedOrigin returns what has to be proven: the origin in the record or, if the record was edited, in the
 // NodeProvenance.
 func (s *target) newClaimedOrigin() api.ProvenanceConfiguration {
-	if s.gen != nil && (s.gen.isIntact() || s.node == nil) {
-		r := s.gen.record
+	if s.gen != nil && (s.gen.IsIntact() || s.node == nil) {
+		r := s.gen.Record
 		return api.ProvenanceConfiguration{
 			Object: r.Object, ProfileDigest: r.ObjectDigest, Profile: r.Profile, Version: r.Version,
 			Repository: r.Repository, Path: r.Path, Commit: r.Commit, Change: r.Change, SelectedBy: r.SelectedBy,

@@ -23,7 +23,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/offline"
-	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage/dump"
 	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
@@ -94,7 +94,7 @@ func (s *scene) verify(node string) *Report {
 
 func (s *scene) try(node string) (*Report, error) {
 	s.t.Helper()
-	snapshot, err := lineage.ReadSnapshot(bytes.NewReader(s.e.Dump()))
+	snapshot, err := dump.Read(bytes.NewReader(s.e.Dump()))
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -135,7 +135,10 @@ func (n *Node) codename() string {
 func (n *Node) osRelease() map[string]string {
 	out := map[string]string{}
 	if n.codename() != "" {
-		out["ID"], out["VERSION_ID"], out["VERSION_CODENAME"], out["UBUNTU_CODENAME"] = "ubuntu", n.Version, n.codename(), n.codename()
+		out["ID"] = "ubuntu"
+		out["VERSION_ID"] = n.Version
+		out["VERSION_CODENAME"] = n.codename()
+		out["UBUNTU_CODENAME"] = n.codename()
 	}
 	return out
 }

@@ -222,9 +222,13 @@ func commonDimensions() []Dimension {
 	const noProxy = ".svc,.cluster.local,localhost,127.0.0.1,10.0.0.0/8"
 	return []Dimension{
 		{Proxy, []Value{{"none", nil},
-			{"plain", setting(func(s *render.Settings) { s.NodeHTTPProxy, s.NodeNoProxy = "http://proxy.example.com:3128", noProxy })},
+			{"plain", setting(func(s *render.Settings) {
+				s.NodeHTTPProxy = "http://proxy.example.com:3128"
+				s.NodeNoProxy = noProxy
+			})},
 			{"password", setting(func(s *render.Settings) {
-				s.NodeHTTPProxy, s.NodeNoProxy = "http://node:"+ProxyPassword+"%40@proxy.example.com:3128", noProxy // %40 is an "@" of the password
+				s.NodeHTTPProxy = "http://node:" + ProxyPassword + "%40@proxy.example.com:3128" // %40 is an "@" of the password
+				s.NodeNoProxy = noProxy
 			})},
 			{"no-proxy alone", setting(func(s *render.Settings) { s.NodeNoProxy = noProxy })}}},
 		{Registries, []Value{{"none", nil},

@@ -88,7 +88,9 @@ func (c *mirrorCheck) addRenderError(err error) {
 		Message: "the downloads of nodes are unknown, because the profile does not render: " + err.Error(), Fix: "fix the rendering error first",
 	}
 	if invalid, ok := errors.AsType[*render.InvalidError](err); ok {
-		f.Field, f.File, f.Message = invalid.Field, invalid.File, "the downloads of nodes are unknown, because the profile does not render: "+invalid.Err.Error()
+		f.Field = invalid.Field
+		f.File = invalid.File
+		f.Message = "the downloads of nodes are unknown, because the profile does not render: " + invalid.Err.Error()
 		f.Line = cmp.Or(invalid.Line, f.Line) // a pool's fields have no line
 	}
 	c.add("\x00"+f.Message, f, "")

@@ -75,7 +75,9 @@ func parseEntry(fields []string) (entry, error) {
 	e := entry{kind: downloads.Kind(fields[0])}
 	switch {
 	case scheme.MatchString(fields[0]):
-		e.kind, e.url, e.name = downloads.KindURL, fields[0], compileGlob(downloads.WithoutUser(fields[0]))
+		e.kind = downloads.KindURL
+		e.url = fields[0]
+		e.name = compileGlob(downloads.WithoutUser(fields[0]))
 		if len(fields) > 2 || len(fields) == 2 && !digest.MatchString(fields[1]) {
 			return e, errors.New("only a digest can follow a URL: sha256: and 64 lower-case hexadecimal digits")
 		}

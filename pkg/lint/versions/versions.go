@@ -241,7 +241,8 @@ func (c Comparison) findNameCollisions() []lint.Finding {
 	})
 	var out []lint.Finding
 	for _, doc := range docs {
-		object, mine := profile.ObjectName(doc.Name, doc.Spec.Version, doc.Digest), holder{doc.Name, doc.Spec.Version}
+		object := profile.ObjectName(doc.Name, doc.Spec.Version, doc.Digest)
+		mine := holder{doc.Name, doc.Spec.Version}
 		other, ok := objects[object]
 		if !ok {
 			objects[object] = mine

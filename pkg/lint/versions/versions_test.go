@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,41 +19,23 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/profile/overlay"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
+	"github.com/osm-gitops/osm-gitops/test/gittest"
 )
 
 // repository is a work tree whose branch main holds the releases of osp-a that
 // history lists, and osp-b.
-type repository struct {
-	t   *testing.T
-	dir string
-}
+type repository struct{ *gittest.Repo }
 
 func newRepository(t *testing.T) repository {
 	t.Helper()
-	r := repository{t, t.TempDir()}
-	r.git("init", "-q", "--initial-branch=main")
+	r := repository{gittest.New(t)}
 	r.write("osp-b", "v1.0.0", "b")
 	for _, release := range []struct{ version, content string }{{"v1.0.0", "one"}, {"v1.1.0", "two"}, {"v1.2.0", "three"}} {
 		r.write("osp-a", release.version, release.content)
-		r.commit(release.version)
+		r.Commit()
 	}
-	r.git("checkout", "-q", "-b", "change")
+	r.Git("checkout", "-q", "-b", "change")
 	return r
-}
-
-func (r repository) git(args ...string) {
-	r.t.Helper()
-	cmd := exec.CommandContext(r.t.Context(), "git", append([]string{"-c", "user.name=x", "-c", "user.email=x@example.com", "-c", "commit.gpgsign=false"}, args...)...)
-	cmd.Dir = r.dir
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		r.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-}
-
-func (r repository) commit(message string) {
-	r.git("add", "-A")
-	r.git("commit", "-q", "--allow-empty", "-m", message)
 }
 
 func text(name, version, content string) string {
@@ -79,27 +60,9 @@ spec:
 `, name, version, content)
 }
 
-func (r repository) put(file, text string) {
-	r.t.Helper()
-	path := filepath.Join(r.dir, filepath.FromSlash(file))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		r.t.Fatal(err)
-	}
-}
-
 func (r repository) write(name, version, content string) {
-	r.t.Helper()
-	r.put("profiles/"+name+".yaml", text(name, version, content))
-}
-
-func (r repository) remove(file string) {
-	r.t.Helper()
-	if err := os.Remove(filepath.Join(r.dir, filepath.FromSlash(file))); err != nil {
-		r.t.Fatal(err)
-	}
+	r.T.Helper()
+	r.Write("profiles/"+name+".yaml", text(name, version, content))
 }
 
 // documents are the profiles of a folder or file as they lie there.
@@ -136,14 +99,14 @@ func TestFindings(t *testing.T) {
 	}{
 		"nothing":                 {change: func(repository) {}},
 		"a new version":           {change: func(r repository) { r.write("osp-a", "v1.3.0", "four") }},
-		"a comment is no content": {change: func(r repository) { r.put("profiles/osp-a.yaml", "# new\n"+text("osp-a", "v1.2.0", "three")) }},
+		"a comment is no content": {change: func(r repository) { r.Write("profiles/osp-a.yaml", "# new\n"+text("osp-a", "v1.2.0", "three")) }},
 		"a file that moved": {change: func(r repository) {
-			r.remove("profiles/osp-a.yaml")
-			r.put("profiles/sub/a.yaml", text("osp-a", "v1.2.0", "three"))
+			r.Write("profiles/osp-a.yaml", "")
+			r.Write("profiles/sub/a.yaml", text("osp-a", "v1.2.0", "three"))
 		}},
 		"a new profile":                      {change: func(r repository) { r.write("osp-c", "v1.0.0", "c") }},
-		"an older release kept beside it":    {change: func(r repository) { r.put("profiles/old.yaml", text("osp-a", "v1.1.0", "two")) }},
-		"gone, and not among what is linted": {change: func(r repository) { r.remove("profiles/osp-a.yaml") }, path: "profiles/osp-b.yaml"},
+		"an older release kept beside it":    {change: func(r repository) { r.Write("profiles/old.yaml", text("osp-a", "v1.1.0", "two")) }},
+		"gone, and not among what is linted": {change: func(r repository) { r.Write("profiles/osp-a.yaml", "") }, path: "profiles/osp-b.yaml"},
 		"content without a version": {change: func(r repository) { r.write("osp-a", "v1.2.0", "four") }, want: []string{
 			`version-not-changed profiles/osp-a.yaml:8: the content of profile "osp-a" changed, but its version is still v1.2.0, which has the content of commit HEX; write version: v1.2.1`}},
 		"a version of an earlier commit": {change: func(r repository) { r.write("osp-a", "v1.1.0", "four") }, want: []string{
@@ -154,18 +117,18 @@ func TestFindings(t *testing.T) {
 			`version-backwards profiles/osp-a.yaml:8: the version of profile "osp-a" decreases from v1.2.0 to v1.1.5, which is not an earlier release of it; write version: v1.2.1`}},
 		"to a pre-release": {change: func(r repository) { r.write("osp-a", "v1.3.0-rc.1", "two") }, want: []string{
 			`version-backwards profiles/osp-a.yaml:8: the version of profile "osp-a" decreases from v1.2.0 to v1.3.0-rc.1, which is not an earlier release of it; write version: v1.3.0`}},
-		"removed": {change: func(r repository) { r.remove("profiles/osp-a.yaml") }, want: []string{
+		"removed": {change: func(r repository) { r.Write("profiles/osp-a.yaml", "") }, want: []string{
 			`profile-removed profiles/osp-a.yaml:0: profile "osp-a" was removed: its pools stay at v1.2.0, and new pools that name it are rejected; `}},
-		"emptied": {change: func(r repository) { r.put("profiles/osp-a.yaml", "# osp-a was here\n") }, want: []string{
+		"emptied": {change: func(r repository) { r.Write("profiles/osp-a.yaml", "# osp-a was here\n") }, want: []string{
 			`profile-removed profiles/osp-a.yaml:0: profile "osp-a" was removed: its pools stay at v1.2.0, and new pools that name it are rejected; `}},
 		"another kind in its place": {change: func(r repository) {
-			r.put("profiles/osp-a.yaml", "apiVersion: gitops.k8c.io/v1alpha1\nkind: ProfileSource\n")
+			r.Write("profiles/osp-a.yaml", "apiVersion: gitops.k8c.io/v1alpha1\nkind: ProfileSource\n")
 		}, want: []string{
 			`profile-removed profiles/osp-a.yaml:0: profile "osp-a" was removed: its pools stay at v1.2.0, and new pools that name it are rejected; `}},
-		"a file that cannot be read is not gone": {change: func(r repository) { r.put("profiles/osp-a.yaml", "kind: [\n") }},
-		"renamed, in the same file": {change: func(r repository) { r.put("profiles/osp-a.yaml", text("osp-z", "v1.3.0", "four")) }, want: []string{
+		"a file that cannot be read is not gone": {change: func(r repository) { r.Write("profiles/osp-a.yaml", "kind: [\n") }},
+		"renamed, in the same file": {change: func(r repository) { r.Write("profiles/osp-a.yaml", text("osp-z", "v1.3.0", "four")) }, want: []string{
 			`profile-renamed profiles/osp-a.yaml:4: profile "osp-a" was renamed to "osp-z": pools that name "osp-a" do not get this change; restore profile "osp-a" until the annotation k8c.io/operating-system-profile of its pools names "osp-z"`}},
-		"renamed, with the same content": {change: func(r repository) { r.remove("profiles/osp-a.yaml"); r.write("osp-z", "v1.2.0", "three") }, want: []string{
+		"renamed, with the same content": {change: func(r repository) { r.Write("profiles/osp-a.yaml", ""); r.write("osp-z", "v1.2.0", "three") }, want: []string{
 			`profile-renamed profiles/osp-z.yaml:4: profile "osp-a" was renamed to "osp-z": pools that name "osp-a" do not get this change; restore profile "osp-a" until the annotation k8c.io/operating-system-profile of its pools names "osp-z"`}},
 		"two become one object": {change: func(r repository) {
 			r.write("osp-x", "v1.0.0-v2.0.0", "x")
@@ -177,7 +140,7 @@ func TestFindings(t *testing.T) {
 			`version-reused profiles/osp-a.yaml:8: version v1.3.0 of profile "osp-a" has other content since commit HEX; write version: v1.3.1`}},
 		"the branch is behind: its version is too low": {change: func(r repository) { r.onMain("osp-a", "v2.0.0", "four"); r.write("osp-a", "v1.3.0", "five") }, want: []string{
 			`version-backwards profiles/osp-a.yaml:8: profile "osp-a" gets version v1.3.0, but main now has v2.0.0; rebase, and write version: v2.0.1`}},
-		"a folder that is new": {change: func(r repository) { r.put("more/osp-c.yaml", text("osp-c", "v1.0.0", "c")) }, path: "more"},
+		"a folder that is new": {change: func(r repository) { r.Write("more/osp-c.yaml", text("osp-c", "v1.0.0", "c")) }, path: "more"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRepository(t)
@@ -191,7 +154,7 @@ func TestFindings(t *testing.T) {
 				if !slices.ContainsFunc(lint.Rules(), func(r lint.Rule) bool { return r.Name == f.Rule && r.Severity == f.Severity }) {
 					t.Errorf("rule %s with severity %s is not described", f.Rule, f.Severity)
 				}
-				at, err := filepath.Rel(r.dir, f.Path)
+				at, err := filepath.Rel(r.Dir, f.Path)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -206,10 +169,10 @@ func TestFindings(t *testing.T) {
 
 // onMain makes a commit on main that the branch does not have.
 func (r repository) onMain(name, version, content string) {
-	r.git("checkout", "-q", "main")
+	r.Git("checkout", "-q", "main")
 	r.write(name, version, content)
-	r.commit(version)
-	r.git("checkout", "-q", "change")
+	r.Commit()
+	r.Git("checkout", "-q", "change")
 }
 
 // commits replaces the ids of commits.
@@ -225,7 +188,7 @@ func commits(s string) string {
 
 func find(t *testing.T, r repository, revision, path string) []lint.Finding {
 	t.Helper()
-	full := filepath.Join(r.dir, path)
+	full := filepath.Join(r.Dir, path)
 	c, err := versions.ReadBase(t.Context(), new(catalog.Indexer), []string{full}, revision)
 	if err != nil {
 		t.Fatal(err)
@@ -246,7 +209,7 @@ func find(t *testing.T, r repository, revision, path string) []lint.Finding {
 // are known and none names it, it is a note.
 func TestRemovedInUse(t *testing.T) {
 	r := newRepository(t)
-	r.remove("profiles/osp-a.yaml")
+	r.Write("profiles/osp-a.yaml", "")
 	for name, tt := range map[string]struct {
 		pools    func(string) []string
 		severity lint.Severity
@@ -262,11 +225,11 @@ func TestRemovedInUse(t *testing.T) {
 			return nil
 		}, lint.SeverityNote, "; no pool that is known here names it"},
 	} {
-		c, err := versions.ReadBase(t.Context(), new(catalog.Indexer), []string{r.dir}, "main")
+		c, err := versions.ReadBase(t.Context(), new(catalog.Indexer), []string{r.Dir}, "main")
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Documents, c.Pools = documents(t, r.dir), tt.pools
+		c.Documents, c.Pools = documents(t, r.Dir), tt.pools
 		got := c.Findings()
 		if len(got) != 1 || got[0].Rule != lint.RuleRemoved || got[0].Severity != tt.severity || !strings.HasSuffix(got[0].Message, tt.want) {
 			t.Errorf("%s: got %+v", name, got)
@@ -277,8 +240,8 @@ func TestRemovedInUse(t *testing.T) {
 // TestShallow: a clone without history says so, and compares with what it has.
 func TestShallow(t *testing.T) {
 	r := newRepository(t)
-	clone := repository{t, filepath.Join(t.TempDir(), "clone")}
-	r.git("clone", "-q", "--depth", "1", "file://"+r.dir, clone.dir)
+	clone := repository{&gittest.Repo{T: t, Dir: filepath.Join(t.TempDir(), "clone")}}
+	r.Git("clone", "-q", "--depth", "1", "file://"+r.Dir, clone.Dir)
 	clone.write("osp-a", "v1.2.0", "four")
 	var got []string
 	for _, f := range find(t, clone, "HEAD", "profiles") {
@@ -298,10 +261,10 @@ func TestNoBase(t *testing.T) {
 		revision string
 		want     string
 	}{
-		"no such revision":             {[]string{r.dir}, "nowhere", `reading base "nowhere"`},
-		"no such revision, nor folder": {[]string{filepath.Join(r.dir, "new")}, "nowhere", `reading base "nowhere"`},
+		"no such revision":             {[]string{r.Dir}, "nowhere", `reading base "nowhere"`},
+		"no such revision, nor folder": {[]string{filepath.Join(r.Dir, "new")}, "nowhere", `reading base "nowhere"`},
 		"no repository":                {[]string{outside}, "main", "is in no Git repository"},
-		"two repositories":             {[]string{r.dir, newRepository(t).dir}, "main", "are in different repositories"},
+		"two repositories":             {[]string{r.Dir, newRepository(t).Dir}, "main", "are in different repositories"},
 	} {
 		if _, err := versions.ReadBase(t.Context(), new(catalog.Indexer), tt.paths, tt.revision); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want %q", name, err, tt.want)
@@ -318,8 +281,8 @@ func TestOverlayOnBuiltin(t *testing.T) {
 			"  from: {profile: osp-builtin, version: v1.0.0}\n  bootstrapConfig: {files: {add: [{path: /etc/own, content: {inline: {data: " + content + "}}}]}}\n"
 	}
 	r := newRepository(t)
-	r.put("profiles/own.yaml", overlayFile("one"))
-	r.commit("overlay")
+	r.Write("profiles/own.yaml", overlayFile("one"))
+	r.Commit()
 	for name, tt := range map[string]struct {
 		check catalog.Check
 		want  []string
@@ -328,7 +291,7 @@ func TestOverlayOnBuiltin(t *testing.T) {
 		"a cluster refuses it": {func(profile.Document) error { return errors.New("no") }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, err := versions.ReadBase(t.Context(), &catalog.Indexer{Builtin: builtin, Check: tt.check}, []string{r.dir}, "change")
+			c, err := versions.ReadBase(t.Context(), &catalog.Indexer{Builtin: builtin, Check: tt.check}, []string{r.Dir}, "change")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -32,7 +32,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
@@ -220,7 +219,7 @@ func (h *Cluster) leases(ctx context.Context) ([]coordinationv1.Lease, error) {
 		return nil, fmt.Errorf("listing Leases: %w", err)
 	}
 	return slices.DeleteFunc(list.Items, func(lease coordinationv1.Lease) bool {
-		return lease.Name != h.LeaseName && !strings.HasPrefix(lease.Name, h.LeaseName+shard.LeaseInfix)
+		return lease.Name != h.LeaseName && !strings.HasPrefix(lease.Name, h.LeaseName+api.ShardLeaseInfix)
 	}), nil
 }
 

@@ -3,15 +3,12 @@ package handback_test
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -24,6 +21,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/test/poolfixture"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -58,26 +56,8 @@ func newFixture(t *testing.T) *fixture {
 		Recorder: events.NewFakeRecorder(100), Engine: render.NewEngine(), Clock: f.clock, Random: rand.Reader,
 		Namespace: ns, Settings: render.Settings{ClusterDNS: []string{"10.96.0.10"}, Namespace: ns}, CA: "ca",
 	}
-	f.ensure(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: api.NamespaceCloudInitSettings}})
-	f.ensure(&discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: "kubernetes-test", Labels: map[string]string{discoveryv1.LabelServiceName: "kubernetes"}},
-		AddressType: discoveryv1.AddressTypeIPv6,
-		Ports:       []discoveryv1.EndpointPort{{Name: new("https"), Port: new(int32(6443))}},
-		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"fd00::1"}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
-	})
-	f.ensure(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: api.SecretGetterToken},
-		Data:       map[string][]byte{"token": []byte("getter")},
-	})
-	f.ensure(&osm.OperatingSystemProfile{
-		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "osp-hand"},
-		Spec: osm.OperatingSystemProfileSpec{
-			OSName: "ubuntu", OSVersion: "24.04", Version: "v1.0.0",
-			SupportedCloudProviders: []osm.CloudProviderSpec{{Name: "aws"}, {Name: "edge"}},
-			ProvisioningConfig: osm.OSPConfig{Files: []osm.File{{Path: "/kubeconfig", Permissions: 600,
-				Content: osm.FileContent{Inline: &osm.FileContentInline{Data: "{{ .BootstrapKubeconfig }}"}}}}},
-		},
-	})
+	poolfixture.Cluster(t, f.client)
+	f.ensure(poolfixture.Profile(ns, "aws", "edge"))
 	f.pool = f.machineDeployment("pool", "aws")
 	return f
 }
@@ -99,24 +79,12 @@ func (c trimming) Get(ctx context.Context, key client.ObjectKey, obj client.Obje
 // machineDeployment creates a pool of a cloud provider.
 func (f *fixture) machineDeployment(name, provider string) *machines.MachineDeployment {
 	f.t.Helper()
-	spec := fmt.Sprintf(`{"cloudProvider":%q,"cloudProviderSpec":{},"operatingSystem":"ubuntu","operatingSystemSpec":{}}`, provider)
-	md := &machines.MachineDeployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: name, Annotations: map[string]string{api.AnnotationOSP: "osp-hand"}},
-		Spec: machines.MachineDeploymentSpec{Template: machines.MachineTemplateSpec{Spec: machines.MachineSpec{
-			Versions:     machines.MachineVersion{Kubelet: "1.35.0"},
-			ProviderSpec: machines.ProviderSpec{Value: &runtime.RawExtension{Raw: []byte(spec)}},
-		}}},
-	}
+	md := poolfixture.Pool(f.r.Namespace, name, provider)
 	f.ensure(md)
 	return md
 }
 
-func (f *fixture) ensure(obj client.Object) {
-	f.t.Helper()
-	if err := f.client.Create(f.t.Context(), obj); client.IgnoreAlreadyExists(err) != nil {
-		f.t.Fatal(err)
-	}
-}
+func (f *fixture) ensure(obj client.Object) { f.t.Helper(); poolfixture.Ensure(f.t, f.client, obj) }
 
 func (f *fixture) patch(obj client.Object, body string) {
 	f.t.Helper()
@@ -165,13 +133,7 @@ func (f *fixture) planned(h *handback.Cluster) (steps []string, p *handback.Plan
 // source offers versions of profiles.
 func (f *fixture) source(entries ...api.ProfileEntry) {
 	f.t.Helper()
-	ps := &api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "source", Finalizers: []string{"gitops.k8c.io/profiles", "example.com/other"}},
-		Spec: api.ProfileSourceSpec{Directory: &api.DirectorySource{Path: "profiles"}, Interval: metav1.Duration{Duration: time.Minute}, RetryInterval: metav1.Duration{Duration: time.Minute}}}
-	f.ensure(ps)
-	ps.Status.Profiles = entries
-	if err := f.client.Status().Update(f.t.Context(), ps); err != nil {
-		f.t.Fatal(err)
-	}
+	poolfixture.Source(f.t, f.client, f.r.Namespace, entries...)
 }
 
 // The current version gets the name that pools use; an object that another owner created

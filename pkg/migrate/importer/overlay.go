@@ -37,7 +37,9 @@ func (a *importPlan) expressAsOverlay(c *candidate) (text []byte, base profile.D
 		}
 		came, err := overlay.Apply(in.Overlays[0], b)
 		if err == nil && orderInsensitiveDigest(came.Spec) == orderInsensitiveDigest(c.doc.Spec) {
-			text, base, ok = written, b, true
+			text = written
+			base = b
+			ok = true
 		}
 	}
 	return text, base, ok

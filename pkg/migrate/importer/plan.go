@@ -142,7 +142,9 @@ type Input struct {
 // only if there is no plan at all.
 func New(ctx context.Context, in Input) (*Plan, error) {
 	a := &importPlan{in: in, engine: render.NewEngine(), plan: &Plan{Files: map[string][]byte{}}}
-	a.plan.Profiles, a.plan.Rejected, a.plan.Notes = []Outcome{}, []RenderRejection{}, []Note{}
+	a.plan.Profiles = []Outcome{}
+	a.plan.Rejected = []RenderRejection{}
+	a.plan.Notes = []Note{}
 	a.classifyObjects()
 	var candidates []*candidate
 	for _, o := range a.profiles {

@@ -1,13 +1,11 @@
 package catalog
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"math/rand"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -20,6 +18,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
+	"github.com/osm-gitops/osm-gitops/test/gittest"
 	"github.com/osm-gitops/osm-gitops/test/profiletest"
 )
 
@@ -73,10 +72,7 @@ func newRepository(t *testing.T) *repository {
 	t.Cleanup(server.StopHTTP)
 	dir := filepath.Join(server.Root(), "osps.git")
 	repo := &repository{t: t, dir: dir, url: server.HTTPAddress() + "/osps.git", mirrors: newMirrors(t)}
-	cmd := exec.CommandContext(t.Context(), "git", "init", "-q", "--bare", "--initial-branch=main", dir)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("git init: %v\n%s", err, out)
-	}
+	gittest.Git(t, server.Root(), "init", "--quiet", "--bare", "--initial-branch=main", dir)
 	return repo
 }
 
@@ -88,14 +84,13 @@ func (r *repository) git(args ...string) string { r.t.Helper(); return r.gitInpu
 
 func (r *repository) gitInput(input string, args ...string) string {
 	r.t.Helper()
-	var stderr bytes.Buffer
-	cmd := exec.CommandContext(r.t.Context(), "git", append([]string{"-C", r.dir}, args...)...)
-	cmd.Stdin, cmd.Stderr = strings.NewReader(input), &stderr
-	out, err := cmd.Output()
+	cmd := gittest.Command(r.t.Context(), r.dir, args...)
+	cmd.Stdin = strings.NewReader(input)
+	out, err := gittest.Output(cmd)
 	if err != nil {
-		r.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
+		r.t.Fatal(err)
 	}
-	return strings.TrimSuffix(string(out), "\n")
+	return strings.TrimSuffix(out, "\n")
 }
 
 func (r *repository) importStream(stream string) {

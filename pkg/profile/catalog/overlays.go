@@ -60,7 +60,9 @@ func (walk *historyWalk) withCurrentPath(v *Version) *Version {
 		return nil
 	}
 	out := *v
-	out.From, out.CurrentPath, out.AtHead = walk.withCurrentPath(v.From), "", false
+	out.From = walk.withCurrentPath(v.From)
+	out.CurrentPath = ""
+	out.AtHead = false
 	if n := walk.tree[v.Path]; n != nil && n.blob == v.blob {
 		out.CurrentPath, out.AtHead = v.Path, true
 	}

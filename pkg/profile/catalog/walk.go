@@ -92,8 +92,12 @@ func newHistoryWalk() *historyWalk {
 
 func (walk *historyWalk) clone() *historyWalk {
 	c := *walk
-	c.tree, c.accepted, c.first = maps.Clone(walk.tree), maps.Clone(walk.accepted), maps.Clone(walk.first)
-	c.broken, c.order, c.selected = maps.Clone(walk.broken), maps.Clone(walk.order), maps.Clone(walk.selected)
+	c.tree = maps.Clone(walk.tree)
+	c.accepted = maps.Clone(walk.accepted)
+	c.first = maps.Clone(walk.first)
+	c.broken = maps.Clone(walk.broken)
+	c.order = maps.Clone(walk.order)
+	c.selected = maps.Clone(walk.selected)
 	for k, v := range c.order {
 		c.order[k] = slices.Clone(v)
 	}
@@ -292,7 +296,9 @@ func (walk *historyWalk) newCatalog(x *Indexer, snap *source.Snapshot) *Catalog 
 	for name, keys := range walk.order {
 		for _, k := range keys {
 			v := walk.accepted[k]
-			v.CurrentPath, v.From, v.AtHead = at[k], walk.withCurrentPath(v.From), validAtHead[identity{v.Name, v.Version, v.Digest}]
+			v.CurrentPath = at[k]
+			v.From = walk.withCurrentPath(v.From)
+			v.AtHead = validAtHead[identity{v.Name, v.Version, v.Digest}]
 			c.History[name] = append(c.History[name], v)
 		}
 	}

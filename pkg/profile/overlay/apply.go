@@ -195,7 +195,8 @@ func (p *patcher) patchStage(field string, patchStage *osm.OSPConfig, patches *a
 			p.report(from+".name", "the base, %s, has no container runtime %q in this stage", p.whereInBase(field+".supportedContainerRuntimes"), rt.Name)
 			continue
 		}
-		to, r := strictyaml.Element(field+".supportedContainerRuntimes", j), &patchStage.SupportedContainerRuntimes[j]
+		to := strictyaml.Element(field+".supportedContainerRuntimes", j)
+		r := &patchStage.SupportedContainerRuntimes[j]
 		r.Files = p.patchFiles(to+".files", from+".files", r.Files, rt.Files)
 		r.Templates = p.patchTemplates(to+".templates", from+".templates", r.Templates, rt.Templates)
 	}

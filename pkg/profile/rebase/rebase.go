@@ -76,7 +76,9 @@ func (c *conflictFinder) recordConflict(what, field, was, now string, t threeWay
 }
 
 func (c *conflictFinder) findAll() {
-	o, was, now := &c.overlay.Spec, &c.was.Spec, &c.now.Spec
+	o := &c.overlay.Spec
+	was := &c.was.Spec
+	now := &c.now.Spec
 	if o.OSName != "" {
 		c.recordConflict("osName", "spec.osName", "spec.osName", "spec.osName", threeWay{was.OSName, now.OSName, o.OSName})
 	}
@@ -102,7 +104,8 @@ func (c *conflictFinder) findStageConflicts(field string, o *api.StagePatches, w
 	c.findModuleConflicts(field+".modules", o.CloudInitModules, was.CloudInitModules, now.CloudInitModules)
 	for i, rt := range o.SupportedContainerRuntimes {
 		named := func(r osm.ContainerRuntimeSpec) bool { return r.Name == rt.Name }
-		j, k := slices.IndexFunc(was.SupportedContainerRuntimes, named), slices.IndexFunc(now.SupportedContainerRuntimes, named)
+		j := slices.IndexFunc(was.SupportedContainerRuntimes, named)
+		k := slices.IndexFunc(now.SupportedContainerRuntimes, named)
 		if j < 0 || k < 0 {
 			continue // already reported by Apply
 		}

@@ -40,7 +40,9 @@ func InvalidTextOffset(data []byte) int {
 // number of brackets open at once, or by the beginning of a line.
 func nestedDeeply(data []byte) bool {
 	const most = 4 * maxDepth
-	open, lead, leading := 0, 0, true
+	open := 0
+	lead := 0
+	leading := true
 	for _, c := range data {
 		switch c {
 		case '\n':

@@ -29,7 +29,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/nodecache"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/observe"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
 )
 
@@ -134,7 +133,7 @@ func (r *Reconciler) reconcile(ctx context.Context, pool types.NamespacedName) (
 	md.Namespace, md.Name = pool.Namespace, pool.Name
 	var report *api.BootReport
 	var stored api.BootReport
-	if has, err := kubeclient.Find(ctx, r.Reports, types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: access.Name(&md)}, &stored); err != nil {
+	if has, err := kubeclient.Find(ctx, r.Reports, types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: lineage.AccessName(pool)}, &stored); err != nil {
 		return 0, err
 	} else if has {
 		report = &stored
@@ -225,7 +224,8 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment,
 		}
 	}
 	seen.gone = make([]bool, len(report.Spec.Machines))
-	seen.causes, seen.entries = make([]*located, len(report.Spec.Machines)), make([]*api.ProvenanceConfiguration, len(report.Spec.Machines))
+	seen.causes = make([]*located, len(report.Spec.Machines))
+	seen.entries = make([]*api.ProvenanceConfiguration, len(report.Spec.Machines))
 	for i := range report.Spec.Machines {
 		entry := &report.Spec.Machines[i]
 		m, ok := seen.machines[entry.Machine]
@@ -363,9 +363,9 @@ func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) (pending
 		if err := r.mayRun(pool.String()); err != nil {
 			return false, err
 		}
-		err := r.Worker.Create(ctx, &api.BootReport{ObjectMeta: access.MetaOf(seen.md)}, client.FieldOwner(api.FieldManager))
+		err := r.Worker.Create(ctx, &api.BootReport{ObjectMeta: lineage.AccessMeta(seen.md)}, client.FieldOwner(api.FieldManager))
 		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return false, fmt.Errorf("creating BootReport %s: %w", access.Name(seen.md), err)
+			return false, fmt.Errorf("creating BootReport %s: %w", lineage.AccessName(pool), err)
 		}
 		return false, nil
 	}
@@ -442,7 +442,8 @@ func (r *Reconciler) unlogged(seen *observed, status []api.MachineBootStatus) (o
 func (r *Reconciler) reportFailures(ctx context.Context, seen *observed, p plan, missing *unlogged) (pending bool) {
 	limit := r.paceOf(client.ObjectKeyFromObject(seen.md).String()).audit
 	allowed := int(limit.TokensAt(seen.now))
-	said, indexes := p.failures[:min(len(p.failures), allowed)], missing.indexes[:min(len(missing.indexes), allowed)]
+	said := p.failures[:min(len(p.failures), allowed)]
+	indexes := missing.indexes[:min(len(missing.indexes), allowed)]
 	missing.leaving = missing.leaving[:min(len(missing.leaving), allowed-len(indexes))]
 	var entries []auditlog.Event
 	for _, i := range indexes {

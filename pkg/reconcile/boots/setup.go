@@ -77,7 +77,9 @@ func requestsOf(pool string) []crreconcile.Request {
 	return []crreconcile.Request{{NamespacedName: key}}
 }
 
-// poolOfMachine maps a Machine to its pool. The MachineSet can be deleted already.
+// poolOfMachine maps a Machine to its pool. The MachineSet can be deleted already. It does not use
+// lineage.FollowOwners, which reads metadata: they have another cache than the MachineSets that Setup
+// watches, and it can lack one whose event was handled.
 func (r *Reconciler) poolOfMachine(ctx context.Context, obj client.Object) []crreconcile.Request {
 	var set cluster.MachineSet
 	owner := lineage.MachineSetOf(obj)

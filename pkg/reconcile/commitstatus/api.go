@@ -67,7 +67,8 @@ func apiOf(provider string, repo githost.Repository) string {
 // GitLab: https://docs.gitlab.com/api/commits/#set-commit-pipeline-status
 // Gitea: https://docs.gitea.com/api/#tag/repository/operation/repoCreateStatus
 func newStatusRequest(ctx context.Context, provider string, to endpoint, s status) (*http.Request, error) {
-	path, body := "", map[string]string{"state": string(s.state), "context": s.context, "description": s.description}
+	path := ""
+	body := map[string]string{"state": string(s.state), "context": s.context, "description": s.description}
 	switch provider {
 	case "gitlab":
 		path = "/projects/" + url.PathEscape(to.repository) + "/statuses/" + s.commit

@@ -16,6 +16,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // earlier is a commit before the current one.
@@ -78,14 +79,14 @@ func (b *bootReports) again(ps *api.ProfileSource) (*reporter, *api.ProfileSourc
 // failedCommits waits for those in the status of a source.
 func (b *bootReports) failedCommits(ps *api.ProfileSource, want ...string) {
 	b.t.Helper()
-	now, deadline := &api.ProfileSource{}, time.Now().Add(30*time.Second)
-	for b.do(b.client.Get(b.t.Context(), client.ObjectKeyFromObject(ps), now)); !slices.Equal(now.Status.FailedCommits, want); {
-		if time.Now().After(deadline) {
-			b.t.Fatalf("the source has %v, not %v", now.Status.FailedCommits, want)
-		}
-		time.Sleep(10 * time.Millisecond)
+	testenv.Await(b.t, 30*time.Second, fmt.Sprintf("the source has the failed commits %v", want), func() error {
+		now := &api.ProfileSource{}
 		b.do(b.client.Get(b.t.Context(), client.ObjectKeyFromObject(ps), now))
-	}
+		if !slices.Equal(now.Status.FailedCommits, want) {
+			return fmt.Errorf("it has %v", now.Status.FailedCommits)
+		}
+		return nil
+	})
 }
 
 func boot(machine, profile, version, from string, outcome api.BootOutcome, attempt int32) api.MachineBootStatus {

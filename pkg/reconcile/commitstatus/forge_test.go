@@ -29,6 +29,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/githost"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{})) }
@@ -96,21 +97,19 @@ func (h *host) count() int {
 // wait waits for the statuses that were taken, and that no more come.
 func (h *host) wait(want ...string) {
 	h.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
+	testenv.Await(h.t, 30*time.Second, fmt.Sprintf("there are %d statuses", len(want)), func() error {
 		h.mu.Lock()
-		got := slices.Clone(h.got)
-		h.mu.Unlock()
-		if len(got) >= len(want) || time.Now().After(deadline) {
-			time.Sleep(2 * recount)
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			if diff := cmp.Diff(want, h.got); diff != "" {
-				h.t.Fatalf("(-want +got)\n%s", diff)
-			}
-			return
+		defer h.mu.Unlock()
+		if len(h.got) < len(want) {
+			return errors.New(cmp.Diff(want, h.got))
 		}
-		time.Sleep(10 * time.Millisecond)
+		return nil
+	})
+	time.Sleep(2 * recount) // one more would have come by now
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if diff := cmp.Diff(want, h.got); diff != "" {
+		h.t.Fatalf("(-want +got)\n%s", diff)
 	}
 }
 
@@ -355,7 +354,7 @@ func TestFaults(t *testing.T) {
 	for range 3 {
 		r.EnqueueReconciliation(revision(other))
 	}
-	time.Sleep(300 * time.Millisecond)
+	time.Sleep(300 * time.Millisecond) // another request would have come by now
 	if h.count() != tries {
 		t.Error("a refusal is not taken for an answer")
 	}
@@ -404,7 +403,7 @@ func TestSilence(t *testing.T) {
 	none := dirty.DeepCopy()
 	none.Spec.Webhook = nil
 	r.looked(none, nil)
-	time.Sleep(2 * recount)
+	time.Sleep(2 * recount) // a request would have come by now
 	if h.count() != 0 || len(r.recorder.Events) > 0 {
 		t.Errorf("%d requests", h.count())
 	}

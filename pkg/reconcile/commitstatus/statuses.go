@@ -127,7 +127,10 @@ func (s *Statuses) EnqueueReconciliation(l Reconciliation) {
 		next.boots = before.boots
 		// The same commit continues with what was already sent and counted.
 		if before.commit == next.commit {
-			next.changed, next.since, next.sent, next.failedAttempt = maps.Clone(before.changed), before.since, before.sent, before.failedAttempt
+			next.changed = maps.Clone(before.changed)
+			next.since = before.since
+			next.sent = before.sent
+			next.failedAttempt = before.failedAttempt
 		}
 	}
 	for _, e := range ps.Status.Profiles {

@@ -121,9 +121,16 @@ func (p *Pool) machineEffect() string {
 		return "unknown: " + p.Problem
 	}
 	var out []string
-	other, created, missing, gone, absent, token := []string{}, false, false, false, false, false
+	other := []string{}
+	created := false
+	missing := false
+	gone := false
+	absent := false
+	token := false
 	for _, d := range p.Documents {
-		absent, created, gone = absent || d.Absent, created || d.Change == DocumentCreated, gone || d.Change == DocumentDeleted
+		absent = absent || d.Absent
+		created = created || d.Change == DocumentCreated
+		gone = gone || d.Change == DocumentDeleted
 		missing, token = missing || d.Change == DocumentMissing, token || d.Equivalence == EquivalenceSameToken
 		for _, what := range d.Differs {
 			other = append(other, d.Stage+" "+what)

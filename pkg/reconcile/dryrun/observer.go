@@ -125,7 +125,9 @@ func (r *Report) setCondition(ps *api.ProfileSource, c *metav1.Condition) {
 		c.Message = s.Problem
 		return
 	case !s.Ready:
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, s.Reason, "the controller would report: "+s.Message
+		c.Status = metav1.ConditionFalse
+		c.Reason = s.Reason
+		c.Message = "the controller would report: " + s.Message
 		return
 	}
 	counted := Report{Sources: []Source{s}}

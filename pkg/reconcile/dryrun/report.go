@@ -232,7 +232,9 @@ func (r *DryRun) addSources(ctx context.Context, out *Report, all *eventLog) err
 			s.Profiles = append(s.Profiles, e.Name)
 		}
 		if c := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition); c != nil {
-			s.Ready, s.Reason, s.Message = s.Ready || c.Status == metav1.ConditionTrue, c.Reason, redact.CleanMessage(c.Message)
+			s.Ready = s.Ready || c.Status == metav1.ConditionTrue
+			s.Reason = c.Reason
+			s.Message = redact.CleanMessage(c.Message)
 		}
 		out.Sources = append(out.Sources, s)
 	}

@@ -125,7 +125,9 @@ func summarizeChanges(what []string) string {
 	if len(what) <= most {
 		return strings.Join(what, ", ")
 	}
-	counts, order, alone := map[string]int{}, []string{}, map[string]string{}
+	counts := map[string]int{}
+	order := []string{}
+	alone := map[string]string{}
 	for _, name := range what {
 		kind, _, _ := strings.Cut(name, " ")
 		if counts[kind] == 0 {

@@ -3,13 +3,9 @@ package metrics
 import (
 	"maps"
 	"strconv"
-	"unique"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
-
-// internString returns the only copy of a string. unique drops copies that are no longer used.
-func internString(s string) string { return unique.Make(s).Value() }
 
 // vectors are the metrics that client_golang stores.
 func (m *Metrics) vectors() []prometheus.Collector {
@@ -42,7 +38,9 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		v.Collect(to)
 	}
 	m.mu.Lock()
-	sources, pools, connections := maps.Clone(m.sources), maps.Clone(m.pools), maps.Clone(m.connections)
+	sources := maps.Clone(m.sources)
+	pools := maps.Clone(m.pools)
+	connections := maps.Clone(m.connections)
 	webhook, nodes := m.webhook, m.nodes
 	m.mu.Unlock()
 	gauge := func(metric Metric, value float64, labels ...string) {

@@ -159,9 +159,8 @@ func (m *Metrics) SourceGone(key types.NamespacedName) {
 	})
 }
 
-// SetPool stores the state of a pool. Strings that many pools share are stored once.
+// SetPool stores the state of a pool.
 func (m *Metrics) SetPool(key types.NamespacedName, s PoolMetrics) {
-	s.Profile, s.Version, s.Commit = internString(s.Profile), internString(s.Version), internString(s.Commit)
 	m.update(func() { m.pools[key] = s })
 }
 

@@ -38,7 +38,9 @@ func (m *Metrics) ExpiredProvenancesWaiting(n int) {
 func collectNodes(gauge func(Metric, float64, ...string), counts []NodeCount) {
 	type provenanceState struct{ evidence, behind string }
 	nodes := map[provenanceState]int{}
-	existing, gone, disputed := 0, 0, 0
+	existing := 0
+	gone := 0
+	disputed := 0
 	differing := map[string]int{api.ReasonEdited: 0, api.ReasonDisabled: 0, api.ReasonOtherVersion: 0, api.ReasonNotReported: 0}
 	for _, c := range counts {
 		if c.Gone {

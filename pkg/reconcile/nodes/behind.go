@@ -2,11 +2,9 @@ package nodes
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,82 +23,57 @@ const (
 	behindBatch = 200
 )
 
-// behindState returns whether a node is behind, and the first version that followed the node's
-// version, if there is one.
-func behindState(np *api.NodeProvenance, pool lineage.Timeline) (api.Behind, *api.MissingVersion) {
-	is, missing := lineage.FindMissingVersions(np, pool)
-	if len(missing) == 0 {
-		return is, nil
-	}
-	return is, &missing[0]
-}
-
 // behindReconciler updates Behind when a pool gets another version. Each node falls behind once,
 // whatever follows: it only writes to nodes that had the pool's version.
 type behindReconciler struct{ *Reconciler }
 
 // Reconcile updates Behind of the nodes of one pool.
 func (r behindReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	nodes, err := r.ListProvenances(ctx, client.MatchingFields{nodecache.PoolIndex: req.String()})
-	if err != nil || len(nodes) == 0 {
-		return ctrl.Result{}, err // a new pool has no nodes, so its records need not be read
-	}
-	t, err := r.TimelineOf(ctx, req.NamespacedName, false)
+	nodes, timeline, err := r.observePool(ctx, req.NamespacedName)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if _, ok := t.Current(); !ok {
-		return ctrl.Result{}, nil // the configuration is being replaced, or the pool was deleted: change nothing
+	more, err := r.applyBatch(ctx, planBehind(nodes, timeline))
+	if more {
+		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
 	}
+	return ctrl.Result{}, err
+}
+
+// observePool reads the NodeProvenances of a pool and its timeline.
+func (r behindReconciler) observePool(ctx context.Context, pool types.NamespacedName) ([]api.NodeProvenance, lineage.Timeline, error) {
+	nodes, err := r.ListProvenances(ctx, client.MatchingFields{nodecache.PoolIndex: pool.String()})
+	if err != nil || len(nodes) == 0 {
+		return nil, nil, err // a new pool has no nodes, so its records need not be read
+	}
+	timeline, err := r.TimelineOf(ctx, pool, false)
+	return nodes, timeline, err
+}
+
+// applyBatch writes the first statuses of a plan, and returns whether others remain: other pools get
+// their turn in between. A batch takes seconds to write, and a plan can have all nodes of a pool, so
+// whether a node still exists is read right before its status is written.
+func (r behindReconciler) applyBatch(ctx context.Context, todo []statusPlan) (more bool, err error) {
 	written := 0
-	for i := range nodes {
-		np := &nodes[i]
-		is, missing := behindState(np, t)
-		if np.Status.Removed != nil || np.Status.Behind == is {
-			continue
-		}
+	for _, p := range todo {
 		node := kubeclient.Metadata(nodecache.NodeKind)
-		if found, err := kubeclient.Find(ctx, r.Worker, types.NamespacedName{Name: np.Spec.Node.Name}, node); err != nil || !found || node.UID != np.Spec.Node.UID {
-			if err != nil {
-				return ctrl.Result{}, err
-			}
+		found, err := kubeclient.Find(ctx, r.Worker, types.NamespacedName{Name: p.of.Spec.Node.Name}, node)
+		if err != nil {
+			return false, err
+		}
+		if !found || node.UID != p.of.Spec.Node.UID {
 			continue // the node was deleted, which is not recorded yet
 		}
-		// Other pools get their turn between two batches.
 		if written == behindBatch {
-			return ctrl.Result{RequeueAfter: time.Millisecond}, nil
+			return true, nil
 		}
 		if err := r.pace.Wait(ctx); err != nil {
-			return ctrl.Result{}, fmt.Errorf("waiting to write: %w", err)
+			return false, fmt.Errorf("waiting to write: %w", err)
 		}
-		if err := r.patchStatus(ctx, np, map[string]any{"behind": is, "missing": missing}); err != nil {
-			return ctrl.Result{}, err
+		if err := r.patchStatus(ctx, p.of, p.change); err != nil {
+			return false, err
 		}
 		written++
 	}
-	return ctrl.Result{}, nil
-}
-
-// patchStatus merges changes into the status of a NodeProvenance, of which the cache has
-// only parts.
-func (r *Reconciler) patchStatus(ctx context.Context, np *api.NodeProvenance, change map[string]any) error {
-	// With the uid, the patch fails for an object that was created again under this name.
-	patch, err := mergePatch(map[string]any{"metadata": map[string]any{"uid": np.UID}, "status": change})
-	if err != nil {
-		return err
-	}
-	into := &api.NodeProvenance{ObjectMeta: metav1.ObjectMeta{Name: np.Name}}
-	err = r.Worker.Status().Patch(ctx, into, patch, client.FieldOwner(api.FieldManager))
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("patching the status of NodeProvenance %s: %w", np.Name, err)
-	}
-	return nil
-}
-
-func mergePatch(body map[string]any) (client.Patch, error) {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return nil, fmt.Errorf("encoding a patch: %w", err)
-	}
-	return client.RawPatch(types.MergePatchType, text), nil
+	return false, nil
 }

@@ -291,6 +291,13 @@ func (f *fleet) join(m *machines.Machine, labels map[string]string) *corev1.Node
 	return node
 }
 
+// second lets time pass, so that what follows has a later time: those of the API server, whose clock
+// no test sets, have whole seconds.
+func second() { time.Sleep(1100 * time.Millisecond) }
+
+// apart lets so much time pass that no time of what follows belongs together with one from before.
+func apart() { time.Sleep(lineage.Leeway + 2*time.Second) }
+
 // says are the labels of a node that was provisioned from a record.
 func says(rec render.Record) map[string]string {
 	return map[string]string{api.LabelConfig: render.ShortDigest(rec.Digests.Input), api.LabelCommit: render.LabelValue(rec.Commit)}
@@ -305,7 +312,7 @@ func (f *fleet) provenance(node *corev1.Node) *api.NodeProvenance {
 func (f *fleet) until(name string, done func(*api.NodeProvenance) bool) *api.NodeProvenance {
 	f.t.Helper()
 	var np api.NodeProvenance
-	f.eventually(func() error {
+	f.eventually("NodeProvenance "+name+" is as expected", func() error {
 		if err := f.client.Get(f.t.Context(), client.ObjectKey{Name: name}, &np); err != nil {
 			return err
 		}
@@ -317,9 +324,9 @@ func (f *fleet) until(name string, done func(*api.NodeProvenance) bool) *api.Nod
 	return &np
 }
 
-func (f *fleet) eventually(check func() error) {
+func (f *fleet) eventually(what string, check func() error) {
 	f.t.Helper()
-	f.do(testenv.Until(f.t.Context(), 30*time.Second, "the object is as expected", check))
+	testenv.Await(f.t, 30*time.Second, what, check)
 }
 
 // all are the NodeProvenances there are.

@@ -14,7 +14,6 @@ import (
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // A node that claims the machine of another pool, as root on it can at any time: if a
@@ -65,7 +64,7 @@ func TestAnothersMachine(t *testing.T) {
 	}
 	// The honest one has its machine, and its own window.
 	honest := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: f.ns + "-honest", Labels: claims}}
-	time.Sleep(1100 * time.Millisecond)
+	second()
 	f.create(honest)
 	if got := f.provenance(honest).Spec; got.Machine.UID != booting.UID || !got.Window.Until.Equal(&honest.CreationTimestamp) {
 		t.Errorf("got %+v, %+v", got.Machine, got.Window)
@@ -85,9 +84,9 @@ func TestFlapping(t *testing.T) {
 	for i := range 40 {
 		body := fmt.Sprintf(`{"metadata":{"labels":{%q:"%012x"},"annotations":{%q:null}}}`, api.LabelConfig, i, api.AnnotationProvenance)
 		f.do(f.client.Patch(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, client.RawPatch(types.MergePatchType, []byte(body))))
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // so that the controller sees many of them
 	}
-	time.Sleep(500 * time.Millisecond)
+	time.Sleep(500 * time.Millisecond)         // more writes would have come by now
 	if n := f.writes.Load(); n == 0 || n > 2 { // the annotation and the status, once
 		t.Errorf("%d writes for 40 changes", n)
 	}
@@ -111,7 +110,7 @@ func TestBecomesAPool(t *testing.T) {
 	f.start()
 	pool := f.pool("workers", "")
 	node := f.join(f.machine(pool), nil)
-	time.Sleep(lineage.Leeway + 2*time.Second)
+	apart()
 	f.serve(pool, "v1.0.0")
 	if np := f.provenance(node); np.Spec.Evidence != api.EvidenceUnknown || np.Spec.Pool.UID != pool.UID {
 		t.Errorf("got %+v", np.Spec)

@@ -8,11 +8,9 @@ import (
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
-	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/drift"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/nodecache"
@@ -22,10 +20,10 @@ import (
 // errAuditPending reports that the audit log could not be written, which is logged there.
 var errAuditPending = errors.New("the audit log lacks a fact")
 
-// missingAuditEntries returns the entries about a node that the audit log lacks, according to the
+// missingEntries returns the entries about a node that the audit log lacks, according to the
 // status. It only uses fields that the cache has.
-func (r *Reconciler) missingAuditEntries(np *api.NodeProvenance) []auditlog.Event {
-	if r.AuditLog == nil {
+func (seen *observed) missingEntries(np *api.NodeProvenance) []auditlog.Event {
+	if !seen.audited {
 		return nil
 	}
 	var out []auditlog.Event
@@ -82,42 +80,22 @@ func nodeEvent(np *api.NodeProvenance, kind auditlog.Kind, eventKey string) audi
 	}
 }
 
-// storeEvents writes the missing audit log entries about a node, and returns the ids to
-// record in the status; nil for none. If untrimmed is false, trimmed fields are read again.
-// The error is errAuditPending if the audit log cannot be written.
-func (r *Reconciler) storeEvents(ctx context.Context, np *api.NodeProvenance, untrimmed bool) (*api.ProvenanceJournaled, error) {
-	entries := r.missingAuditEntries(np)
-	if len(entries) == 0 {
-		return nil, nil
-	}
-	full := np
-	if !untrimmed {
-		var live api.NodeProvenance
-		found, err := kubeclient.Find(ctx, r.Worker.Live, client.ObjectKeyFromObject(np), &live)
-		if err != nil || !found || live.UID != np.UID {
-			return nil, err
-		}
-		full = &live
-	}
-	entryIDs := api.ProvenanceJournaled{}
+// entryIDs returns the ids of entries, as the status records them.
+func entryIDs(entries []auditlog.Event) api.ProvenanceJournaled {
+	var out api.ProvenanceJournaled
 	for i := range entries {
-		addDetails(&entries[i], full, np)
 		switch id := entries[i].ID(); entries[i].Kind {
 		case auditlog.NodeJoined:
-			entryIDs.Joined = id
+			out.Joined = id
 		case auditlog.NodeDisputed:
-			entryIDs.Disputed = id
+			out.Disputed = id
 		case auditlog.NodeDiffers, auditlog.NodeMatches:
-			entryIDs.Match = id
+			out.Match = id
 		case auditlog.NodeRemoved:
-			entryIDs.Removed = id
+			out.Removed = id
 		}
 	}
-	// The audit log comes first: an id in the status says that the entry exists.
-	if err := r.AuditLog.Append(entries...); err != nil {
-		return nil, fmt.Errorf("%w: %w", errAuditPending, err)
-	}
-	return &entryIDs, nil
+	return out
 }
 
 // addDetails adds the details of an object, and of its new status, to an entry.
@@ -127,7 +105,9 @@ func addDetails(f *auditlog.Event, np, now *api.NodeProvenance) {
 	switch f.Kind {
 	case auditlog.NodeDisputed:
 		agreed := conditionWithMessage(api.AgreedCondition, np, now)
-		f.Since, f.Reason, f.Message = lineage.FormatTime(agreed.LastTransitionTime.Time), agreed.Reason, redact.RemoveControlChars(agreed.Message)
+		f.Since = lineage.FormatTime(agreed.LastTransitionTime.Time)
+		f.Reason = agreed.Reason
+		f.Message = redact.RemoveControlChars(agreed.Message)
 		f.Reported = auditReport(now.Status.Reported)
 	case auditlog.NodeDiffers, auditlog.NodeMatches:
 		m := now.Status.Match
@@ -135,7 +115,9 @@ func addDetails(f *auditlog.Event, np, now *api.NodeProvenance) {
 		if c == nil { // an earlier release, or a user, removed it
 			c = new(drift.Condition(m, nil))
 		}
-		f.Since, f.Reason, f.Message = lineage.FormatTime(m.Since.Time), c.Reason, redact.RemoveControlChars(c.Message)
+		f.Since = lineage.FormatTime(m.Since.Time)
+		f.Reason = c.Reason
+		f.Message = redact.RemoveControlChars(c.Message)
 		if m.State == api.MatchStateDiffers { // the condition names some
 			f.Message = drift.Describe(m, len(m.Differences))
 		}
@@ -185,9 +167,8 @@ func (r *Reconciler) recordBeforeDeletion(ctx context.Context, np *api.NodeProve
 	if r.AuditLog == nil {
 		return true, nil
 	}
-	var live api.NodeProvenance
-	found, err := kubeclient.Find(ctx, r.Worker.Live, client.ObjectKeyFromObject(np), &live)
-	if err != nil || !found || live.UID != np.UID {
+	live, err := r.readUntrimmed(ctx, np)
+	if err != nil || live == nil {
 		return false, err
 	}
 	if live.Status.Removed == nil { // the cache is behind
@@ -200,7 +181,7 @@ func (r *Reconciler) recordBeforeDeletion(ctx context.Context, np *api.NodeProve
 	if err != nil {
 		return false, fmt.Errorf("encoding NodeProvenance %s: %w", np.Name, err)
 	}
-	f := nodeEvent(&live, auditlog.ProvenanceDropped, "")
+	f := nodeEvent(live, auditlog.ProvenanceDropped, "")
 	f.Since, f.Record = lineage.FormatTime(live.Status.Removed.Time), record
 	if err := r.AuditLog.Append(f); err != nil {
 		return false, fmt.Errorf("%w: %w", errAuditPending, err)

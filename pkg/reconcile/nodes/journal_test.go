@@ -202,7 +202,7 @@ func TestRetentionWaitsForTheAuditLog(t *testing.T) {
 
 	f.audited(path) // there is no such folder
 	f.start()
-	f.eventually(func() error {
+	f.eventually("one is held", func() error {
 		if held := f.counted("osm_gitops_node_provenances_held", ""); held != 1 {
 			return fmt.Errorf("%v are held", held)
 		}
@@ -216,7 +216,7 @@ func TestRetentionWaitsForTheAuditLog(t *testing.T) {
 	f.do(os.Mkdir(volume, 0o700))
 	f.audited(path)
 	f.start()
-	f.eventually(func() error {
+	f.eventually("the NodeProvenance is deleted", func() error {
 		err := f.client.Get(t.Context(), client.ObjectKey{Name: whole.Name}, &api.NodeProvenance{})
 		if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("it is there: %w", err)
@@ -235,7 +235,7 @@ func TestRetentionWaitsForTheAuditLog(t *testing.T) {
 	if diff := cmp.Diff(whole.Spec, kept.Spec); diff != "" || kept.Status.Removed == nil {
 		t.Errorf("not all of it is (-want +got):\n%s%+v", diff, kept.Status)
 	}
-	f.eventually(func() error {
+	f.eventually("one is counted as dropped", func() error {
 		if n := f.counted("osm_gitops_node_provenances_dropped_total", ""); n != 1 {
 			return fmt.Errorf("%v were counted", n)
 		}
@@ -295,7 +295,7 @@ func TestCounts(t *testing.T) {
 	f.provenance(f.join(f.machine(pool), map[string]string{api.LabelConfig: "0123456789ab"}))
 	want := func(all map[string]float64) {
 		t.Helper()
-		f.eventually(func() error {
+		f.eventually("the metrics are as wanted", func() error {
 			var wrong []error
 			for key, n := range all {
 				name, label, _ := strings.Cut(key, " ")

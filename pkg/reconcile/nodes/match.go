@@ -10,9 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
@@ -31,132 +29,146 @@ type observedMatch struct {
 	// report is nil if the node has none that can be used, invalid is why; both are nil without one.
 	report  *drift.Report
 	invalid error
-	// own is the configuration of the node; nil if it is not known.
+	// current is the configuration of the node; nil if it is not known.
 	current  *lineage.Generation
 	timeline lineage.Timeline
 	// changed says that the status is not up to date; restored, that it only lacks its condition, which
 	// earlier releases remove. state is that of a node without a report.
 	changed, restored bool
 	state             api.MatchState
+	// versions are those that a differing file can be from, if the status has to name one.
+	versions []drift.Version
 	// next is the time until the node has to be observed again; 0 for never.
 	next time.Duration
+	// postponed says that the API server was asked recently whether the node is silent, err why the match
+	// cannot be known. In both cases nothing has changed.
+	postponed bool
+	err       error
 }
 
 // conclude compares the status with a state without a report.
-func (seen *observedMatch) conclude(state api.MatchState, np *api.NodeProvenance) {
-	seen.report, seen.state, seen.next = nil, state, 0
-	seen.compare(np, np.Status.Match != nil && np.Status.Match.State == state)
+func (m *observedMatch) conclude(state api.MatchState, np *api.NodeProvenance) {
+	m.report = nil
+	m.state = state
+	m.next = 0
+	m.compare(np, np.Status.Match != nil && np.Status.Match.State == state)
 }
 
 // compare notes whether a status is up to date, given that its match is the same.
-func (seen *observedMatch) compare(np *api.NodeProvenance, same bool) {
-	seen.restored = same && apimeta.FindStatusCondition(np.Status.Conditions, api.MatchesCondition) == nil
-	seen.changed = !same || seen.restored
+func (m *observedMatch) compare(np *api.NodeProvenance, same bool) {
+	m.restored = same && apimeta.FindStatusCondition(np.Status.Conditions, api.MatchesCondition) == nil
+	m.changed = !same || m.restored
 }
 
-// observeMatch compares a node's own report with the status. The result is never nil; with an error
-// nothing has changed. It reads only caches if the node matches its configuration, or its
-// configuration was rendered before.
-func (r *Reconciler) observeMatch(ctx context.Context, node *metav1.PartialObjectMetadata, np statusTarget) (*observedMatch, error) {
-	seen := &observedMatch{timeline: np.pool}
-	if err := r.evaluate(ctx, node, np.NodeProvenance, seen); err != nil {
-		return &observedMatch{}, fmt.Errorf("comparing node %s with its configuration: %w", node.Name, err)
+// needsVersions reports whether the new status names the versions that differing files are from.
+func (m *observedMatch) needsVersions() bool {
+	return m.changed && !m.restored && m.report != nil && m.current != nil &&
+		slices.ContainsFunc(m.report.Differences, func(d api.MatchDifference) bool { return d.Found != "" })
+}
+
+// observeMatch compares a node's own report with the status. It reads only caches if the node matches
+// its configuration, or its configuration was rendered before.
+//
+// It concludes while it reads, unlike the rest: the report says which configuration the node can have,
+// the manifest of that one whether more of them have to be rendered, each from a record, a profile and
+// settings that are read from the API server.
+func (r *Reconciler) observeMatch(ctx context.Context, seen *observed) observedMatch {
+	match := observedMatch{timeline: seen.timeline}
+	if err := r.evaluate(ctx, seen, &match); err != nil {
+		return observedMatch{err: fmt.Errorf("comparing node %s with its configuration: %w", seen.node.Name, err)}
 	}
-	return seen, nil
+	return match
 }
 
-func (r *Reconciler) evaluate(ctx context.Context, node *metav1.PartialObjectMetadata, np *api.NodeProvenance, seen *observedMatch) error {
-	now := r.Clock.Now()
-	text, last := node.Annotations[api.AnnotationMatch], np.Spec.Node.Joined.Time
+func (r *Reconciler) evaluate(ctx context.Context, seen *observed, match *observedMatch) error {
+	np := seen.current.NodeProvenance
+	text, last := seen.node.Annotations[api.AnnotationMatch], np.Spec.Node.Joined.Time
 	if text == "" {
-		supported, known, err := r.makesNodeReport(ctx, np, seen)
+		supported, known, err := r.makesNodeReport(ctx, np, match)
 		if err != nil {
 			return err
 		}
-		if !known && r.fresh(node) { // the cache can lack it
-			seen.next = freshness
+		if !known && seen.isFresh() { // the cache can lack it
+			match.next = freshness
 			return nil
 		}
 		if !supported {
-			seen.conclude(api.MatchStateNotSupported, np)
+			match.conclude(api.MatchStateNotSupported, np)
 			if !known {
-				seen.next = matchRetry
+				match.next = matchRetry
 			}
 			return nil
 		}
 	} else {
 		var report drift.Report
-		if report, seen.invalid = drift.Parse(text, now); seen.invalid != nil {
-			seen.conclude(api.MatchStateNotReported, np)
+		if report, match.invalid = drift.Parse(text, seen.now); match.invalid != nil {
+			match.conclude(api.MatchStateNotReported, np)
 			return nil //nolint:nilerr // the status says why
 		}
-		seen.report, last = &report, report.Time
+		match.report, last = &report, report.Time
 	}
-	if seen.next = drift.Deadline(last).Sub(now); seen.next <= 0 { // by the clock of the node, if it has reported
-		if !oncePerMinute(r.suspected, node.UID) { // root on a node can write an old time at any rate
-			return errAgain
+	if match.next = drift.Deadline(last).Sub(seen.now); match.next <= 0 { // by the clock of the node, if it has reported
+		if !oncePerMinute(r.suspected, seen.node.UID) { // root on a node can write an old time at any rate
+			*match = observedMatch{postponed: true}
+			return nil
 		}
 		silence, err := r.observeSilence(ctx, np, text)
 		if err != nil {
-			r.suspected.Remove(node.UID) // the next attempt reads it again
+			r.suspected.Remove(seen.node.UID) // the next attempt reads it again
 			return err
 		}
 		if silence.silent {
-			seen.conclude(api.MatchStateNotReported, np)
+			match.conclude(api.MatchStateNotReported, np)
 			return nil
 		}
-		if seen.next = silence.next; !silence.recent {
-			seen.report = nil
+		if match.next = silence.next; !silence.recent {
+			match.report = nil
 		}
 	}
-	if seen.report == nil {
+	if match.report == nil {
 		return nil
 	}
-	return r.filterReport(ctx, np, seen)
+	return r.filterReport(ctx, np, match)
 }
 
 // findProvisionedGeneration finds the configuration that a node compares itself with among those that it can
 // have been provisioned from, or else the one that it was provisioned from.
-func (r *Reconciler) findProvisionedGeneration(ctx context.Context, np *api.NodeProvenance, seen *observedMatch) error {
+func (r *Reconciler) findProvisionedGeneration(ctx context.Context, np *api.NodeProvenance, match *observedMatch) error {
 	var err error
-	if seen.timeline == nil {
-		if seen.timeline, err = r.TimelineOf(ctx, poolOfNode(np), false); err != nil {
+	if match.timeline == nil {
+		if match.timeline, err = r.TimelineOf(ctx, poolOfNode(np), false); err != nil {
 			return err
 		}
 	}
-	for _, g := range slices.Backward(seen.timeline) {
+	for _, g := range slices.Backward(match.timeline) {
 		recorded := np.Spec.Configuration != nil && g.InputDigest == np.Spec.Configuration.InputDigest
-		reported := seen.report != nil && g.ConfigLabel() == seen.report.Config && g.WasCurrentDuring(np.Spec.Window, lineage.Bridge)
-		if reported || recorded && seen.current == nil {
-			seen.current = &g
+		reported := match.report != nil && g.ConfigLabel() == match.report.Config && g.WasCurrentDuring(np.Spec.Window, lineage.Bridge)
+		if reported || recorded && match.current == nil {
+			match.current = &g
 		}
 	}
 	return nil
 }
 
-func poolOfNode(np *api.NodeProvenance) types.NamespacedName {
-	return types.NamespacedName{Namespace: np.Spec.Pool.Namespace, Name: np.Spec.Pool.Name}
-}
-
 // filterReport removes from a report what the node's configuration does not have.
-func (r *Reconciler) filterReport(ctx context.Context, np *api.NodeProvenance, seen *observedMatch) error {
-	report, recorded := *seen.report, ""
+func (r *Reconciler) filterReport(ctx context.Context, np *api.NodeProvenance, match *observedMatch) error {
+	report, recorded := *match.report, ""
 	if c := np.Spec.Configuration; c != nil {
 		recorded = render.ShortDigest(c.InputDigest)
 	}
 	if recorded != report.Config || report.Differs() {
-		if err := r.findProvisionedGeneration(ctx, np, seen); err != nil {
+		if err := r.findProvisionedGeneration(ctx, np, match); err != nil {
 			return err
 		}
 		switch {
-		case seen.current == nil && recorded == "": // nothing says what the node has to be like
-			seen.conclude(api.MatchStateNotSupported, np)
+		case match.current == nil && recorded == "": // nothing says what the node has to be like
+			match.conclude(api.MatchStateNotSupported, np)
 			return nil
-		case seen.current == nil && recorded == report.Config: // its record is missing
-		case seen.current == nil || seen.current.ConfigLabel() != report.Config:
+		case match.current == nil && recorded == report.Config: // its record is missing
+		case match.current == nil || match.current.ConfigLabel() != report.Config:
 			report = report.OfOtherConfiguration()
 		case report.Differs():
-			m, err := r.ManifestOf(ctx, poolOfNode(np), seen.current)
+			m, err := r.ManifestOf(ctx, poolOfNode(np), match.current)
 			switch {
 			case errors.Is(err, observe.ErrNoManifest):
 			case err != nil:
@@ -164,23 +176,23 @@ func (r *Reconciler) filterReport(ctx context.Context, np *api.NodeProvenance, s
 			case m.Config == "":
 				report = report.OfOtherConfiguration()
 			default:
-				if report, err = r.withoutFirstStage(ctx, np, seen, report.RestrictedTo(m)); err != nil {
+				if report, err = r.withoutFirstStage(ctx, np, match, report.RestrictedTo(m)); err != nil {
 					return err
 				}
 			}
 		}
 	}
-	seen.report = &report
-	seen.compare(np, drift.IsKnown(np.Status.Match, report))
+	match.report = &report
+	match.compare(np, drift.IsKnown(np.Status.Match, report))
 	return nil
 }
 
 // withoutFirstStage removes the files whose content is that of another configuration which the machine
 // can have fetched: if the configuration changed between its two stages, the files of the first one are
 // those of the earlier configuration.
-func (r *Reconciler) withoutFirstStage(ctx context.Context, np *api.NodeProvenance, seen *observedMatch, report drift.Report) (drift.Report, error) {
-	for _, g := range seen.timeline {
-		if g.InputDigest == seen.current.InputDigest || !g.WasCurrentDuring(np.Spec.Window, lineage.Bridge) {
+func (r *Reconciler) withoutFirstStage(ctx context.Context, np *api.NodeProvenance, match *observedMatch, report drift.Report) (drift.Report, error) {
+	for _, g := range match.timeline {
+		if g.InputDigest == match.current.InputDigest || !g.WasCurrentDuring(np.Spec.Window, lineage.Bridge) {
 			continue
 		}
 		m, err := r.ManifestOf(ctx, poolOfNode(np), &g)
@@ -196,14 +208,14 @@ func (r *Reconciler) withoutFirstStage(ctx context.Context, np *api.NodeProvenan
 
 // makesNodeReport returns whether the configuration of a node makes it report, and whether that is
 // known.
-func (r *Reconciler) makesNodeReport(ctx context.Context, np *api.NodeProvenance, seen *observedMatch) (supported, known bool, err error) {
+func (r *Reconciler) makesNodeReport(ctx context.Context, np *api.NodeProvenance, match *observedMatch) (supported, known bool, err error) {
 	if np.Spec.Configuration == nil {
 		return false, true, nil
 	}
-	if err := r.findProvisionedGeneration(ctx, np, seen); err != nil || seen.current == nil {
+	if err := r.findProvisionedGeneration(ctx, np, match); err != nil || match.current == nil {
 		return false, false, err
 	}
-	m, err := r.ManifestOf(ctx, poolOfNode(np), seen.current)
+	m, err := r.ManifestOf(ctx, poolOfNode(np), match.current)
 	if errors.Is(err, observe.ErrNoManifest) {
 		return false, false, nil
 	}
@@ -257,59 +269,4 @@ func (r *Reconciler) observeSilence(ctx context.Context, np *api.NodeProvenance,
 	}
 	next := drift.Settled(since).Sub(now)
 	return silence{silent: next <= 0, next: max(next, 0)}, nil
-}
-
-// concludeMatch returns the new status of a node whose report has changed.
-func (r *Reconciler) concludeMatch(ctx context.Context, np *api.NodeProvenance, seen *observedMatch) (*api.NodeMatch, error) {
-	if seen.restored {
-		return np.Status.Match, nil
-	}
-	now := metav1.NewTime(r.Clock.Now()).Rfc3339Copy()
-	if seen.report == nil {
-		return drift.WithoutReport(seen.state, now.Time), nil
-	}
-	report := *seen.report
-	hasContent := slices.ContainsFunc(report.Differences, func(d api.MatchDifference) bool { return d.Found != "" })
-	if hasContent && seen.current != nil {
-		versions, err := r.OtherVersions(ctx, poolOfNode(np), seen.current, seen.timeline)
-		if err != nil {
-			return nil, err
-		}
-		report.Differences = drift.FindVersions(report.Differences, versions)
-	}
-	return drift.StatusFromReport(report, now.Time), nil
-}
-
-// setConditions adds conditions to a status, or replaces those of their types. The others are read
-// again, because the cache does not have their messages. It returns false if the NodeProvenance was
-// deleted.
-func (r *Reconciler) setConditions(ctx context.Context, np statusTarget, next *api.NodeProvenance, conditions []metav1.Condition) (bool, error) {
-	current := np.NodeProvenance
-	if !np.untrimmed {
-		current = &api.NodeProvenance{}
-		found, err := kubeclient.Find(ctx, r.Worker.Live, client.ObjectKeyFromObject(np), current)
-		if err != nil || !found || current.UID != np.UID {
-			return false, err
-		}
-	}
-	next.Status.Conditions = slices.Clone(current.Status.Conditions)
-	for _, c := range conditions {
-		apimeta.SetStatusCondition(&next.Status.Conditions, c) // whose time is that of the last change of its status
-	}
-	return true, nil
-}
-
-// replaceMatch returns a value for a merge patch that leaves nothing of the value before.
-func replaceMatch(m *api.NodeMatch) map[string]any {
-	out := map[string]any{"state": m.State, "since": m.Since, "reported": m.Reported, "config": nil, "differences": nil, "others": nil}
-	if m.Config != "" {
-		out["config"] = m.Config
-	}
-	if len(m.Differences) > 0 {
-		out["differences"] = m.Differences
-	}
-	if m.Others > 0 {
-		out["others"] = m.Others
-	}
-	return out
 }

@@ -113,9 +113,9 @@ func (f *fleet) matches(node *corev1.Node, state api.MatchState, reason string) 
 // quiet waits until the controller writes nothing, and returns how often it wrote since the last call.
 func (f *fleet) quiet() int64 {
 	f.t.Helper()
-	f.eventually(func() error {
+	f.eventually("nothing is written", func() error {
 		before := f.writes.Load()
-		time.Sleep(300 * time.Millisecond)
+		time.Sleep(300 * time.Millisecond) // a write would have come by now
 		if n := f.writes.Load() - before; n > 0 {
 			return fmt.Errorf("%d writes", n)
 		}
@@ -193,7 +193,7 @@ func TestMatch(t *testing.T) {
 		f.clock.Step(2 * time.Minute)
 		f.reports(node, f.report(rec, c.differences...))
 		var np *api.NodeProvenance
-		f.eventually(func() error {
+		f.eventually("the differences are told", func() error {
 			np = f.matches(node, api.MatchStateDiffers, c.reason)
 			if !c.check(np.Status.Match) {
 				return fmt.Errorf("it is %+v", np.Status.Match)
@@ -242,7 +242,7 @@ func TestMatchNotSupported(t *testing.T) {
 		other := f.pool(name, "osp-m")
 		lost = append(lost, f.join(f.machine(other), says(f.serveRecord(other, f.matched(other, "v"+fmt.Sprint(len(lost)+8)+".0.0", nil, true)))))
 	}
-	time.Sleep(lineage.Leeway + 2*time.Second)
+	apart()
 	f.serveRecord(taken, f.matched(taken, "v1.0.0", nil, false))
 	rec := f.serveRecord(pool, f.matched(pool, "v1.0.0", nil, false))
 	f.start()
@@ -612,7 +612,7 @@ func TestMatchHostile(t *testing.T) {
 	stranger := rec
 	stranger.Digests.Input = "v1:sha256:" + strings.Repeat("e", 64)
 	f.reports(node, f.report(stranger))
-	f.eventually(func() error {
+	f.eventually("the edited manifest is told", func() error {
 		got := f.matches(node, api.MatchStateDiffers, api.ReasonEdited)
 		if d := got.Status.Match.Differences; len(d) != 1 || d[0].Path != manifest.Path {
 			return fmt.Errorf("it has %+v", got.Status.Match)

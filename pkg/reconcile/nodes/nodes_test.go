@@ -59,7 +59,7 @@ func TestReported(t *testing.T) {
 	if np.Status.Behind != api.BehindNo || !apimeta.IsStatusConditionTrue(np.Status.Conditions, api.AgreedCondition) {
 		t.Errorf("the status is %+v", np.Status)
 	}
-	f.eventually(func() error {
+	f.eventually("the node is annotated", func() error {
 		var got corev1.Node
 		if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(node), &got); err != nil {
 			return err
@@ -119,7 +119,7 @@ func TestWhileTheControllerWasDown(t *testing.T) {
 
 	joins := f.join(f.machine(pool), nil)
 	f.do(f.client.Delete(t.Context(), leaves))
-	time.Sleep(lineage.Leeway + 2*time.Second) // times have seconds, so that what follows is later for everyone
+	apart()
 	second := f.serve(pool, "v2.0.0")
 	last := f.join(f.machine(pool), says(second))
 	f.writes.Store(0)
@@ -141,7 +141,7 @@ func TestWhileTheControllerWasDown(t *testing.T) {
 	}
 
 	// A newer push changes nothing that is behind already, and a restart nothing at all.
-	f.eventually(func() error {
+	f.eventually("everything is written", func() error {
 		if n := f.writes.Load(); n != 8 { // joins and last: create, annotation, status; stays and leaves: status
 			return fmt.Errorf("%d writes", n)
 		}
@@ -155,7 +155,7 @@ func TestWhileTheControllerWasDown(t *testing.T) {
 	f.stop()
 	f.start()
 	f.provenance(f.join(f.machine(pool), nil))
-	f.eventually(func() error {
+	f.eventually("the new node alone is written", func() error {
 		if n := f.writes.Load(); n != 12 {
 			return fmt.Errorf("%d writes after a restart and one node", n)
 		}
@@ -175,9 +175,9 @@ func TestSameNameAgain(t *testing.T) {
 	before := f.provenance(first)
 	f.do(f.client.Delete(t.Context(), first))
 	f.until(before.Name, func(np *api.NodeProvenance) bool { return np.Status.Removed != nil })
-	time.Sleep(lineage.Leeway + 2*time.Second)
+	apart()
 	f.serve(pool, "v2.0.0")
-	time.Sleep(1100 * time.Millisecond)
+	second()
 	second := f.join(m, nil)
 	after := f.provenance(second)
 	if before.Name == after.Name || after.Spec.Node.UID != second.UID || after.Status.Removed != nil {
@@ -222,7 +222,7 @@ func TestAdoptedLate(t *testing.T) {
 		t.Errorf("got %+v", np.Spec)
 	}
 
-	time.Sleep(lineage.Leeway + 2*time.Second)
+	apart()
 	for _, n := range []*corev1.Node{early, silent} {
 		m := f.machine(pool)
 		m.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: n.Name, UID: n.UID}
@@ -275,7 +275,7 @@ func TestPoolDeletedBeforeItsNodes(t *testing.T) {
 	for _, obj := range []client.Object{m, &machines.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: f.ns, Name: m.Name}}} {
 		f.do(f.client.Patch(t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/instance"]}}`))))
 	}
-	time.Sleep(1100 * time.Millisecond)
+	second()
 	osc := f.config(pool)
 	f.archive(pool, osc, time.Now())
 	f.do(f.client.Delete(t.Context(), osc))
@@ -308,7 +308,7 @@ func TestLabelsThatLie(t *testing.T) {
 		t.Errorf("not both are kept: %+v", np.Spec)
 	}
 	event := ""
-	f.eventually(func() error {
+	f.eventually("an event comes", func() error {
 		select {
 		case event = <-f.events.Events:
 			return nil
@@ -345,7 +345,7 @@ func TestClockMoved(t *testing.T) {
 			pool := f.pool("workers", "osp-x")
 			f.serve(pool, "v1.0.0")
 			before := f.join(f.machine(pool), nil)
-			time.Sleep(lineage.Leeway + 2*time.Second)
+			apart()
 			second := f.serve(pool, "v2.0.0") // archives with that clock
 			after := f.join(f.machine(pool), says(second))
 			f.start()
@@ -365,7 +365,7 @@ func TestTakenOver(t *testing.T) {
 	f := newFleet(t)
 	pool := f.pool("workers", "osp-x")
 	before := f.join(f.machine(pool), nil)
-	time.Sleep(lineage.Leeway + 2*time.Second)
+	apart()
 	f.start()
 	if np := f.provenance(before); np.Spec.Evidence != api.EvidenceUnknown || np.Spec.Configuration != nil || np.Status.Behind != api.BehindUnknown {
 		t.Errorf("before: %+v %+v", np.Spec, np.Status)
@@ -403,7 +403,7 @@ func TestRetention(t *testing.T) {
 	}
 	left := func(want ...string) {
 		t.Helper()
-		f.eventually(func() error {
+		f.eventually("the NodeProvenances are as wanted", func() error {
 			var got []string
 			for _, name := range names {
 				err := f.client.Get(t.Context(), client.ObjectKey{Name: name}, &api.NodeProvenance{})

@@ -50,7 +50,9 @@ func Installed(mapper apimeta.RESTMapper) (bool, error) {
 // to a pool change; its heartbeats are ignored. concurrency is the number of nodes handled at a time.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, management cache.Cache, concurrency int) error {
 	// One push can concern every node: their statuses must not be written all at once.
-	r.handled, r.suspected, r.silent = apicache.NewLRUExpireCacheWithClock(maxNodes, r.Clock), apicache.NewLRUExpireCacheWithClock(maxNodes, r.Clock), apicache.NewLRUExpireCacheWithClock(maxNodes, r.Clock)
+	r.handled = apicache.NewLRUExpireCacheWithClock(maxNodes, r.Clock)
+	r.suspected = apicache.NewLRUExpireCacheWithClock(maxNodes, r.Clock)
+	r.silent = apicache.NewLRUExpireCacheWithClock(maxNodes, r.Clock)
 	r.pace = flowcontrol.NewTokenBucketRateLimiter(behindRate, behindBurst)
 	if err := nodecache.Index(ctx, mgr.GetFieldIndexer(), management); err != nil {
 		return err

@@ -3,6 +3,7 @@ package notify
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -19,6 +20,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // controller is a server that answers as the notification-controller does.
@@ -58,19 +60,17 @@ func newController(t *testing.T, answers ...int) *controller {
 // wait waits for a number of tries, and returns the events that were taken.
 func (c *controller) wait(tries int) []eventv1.Event {
 	c.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
+	var got []eventv1.Event
+	testenv.Await(c.t, 30*time.Second, fmt.Sprintf("there are %d tries", tries), func() error {
 		c.mu.Lock()
-		n, got := c.tries, c.got
-		c.mu.Unlock()
-		if n >= tries {
-			return got
+		defer c.mu.Unlock()
+		if c.tries < tries {
+			return fmt.Errorf("there are %d", c.tries)
 		}
-		if time.Now().After(deadline) {
-			c.t.Fatalf("%d tries, want %d", n, tries)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+		got = c.got
+		return nil
+	})
+	return got
 }
 
 func start(t *testing.T, s *Sender) (stop func()) {

@@ -47,7 +47,8 @@ func (n *Resolver) Reconcile(ctx context.Context, req crreconcile.Request) (crre
 	if err == nil && found.Revision != "" && !found.recorded {
 		err = n.annotate(ctx, &osp, found)
 		if apierrors.IsForbidden(err) {
-			found.Revision, found.Why = "", "the controller has no permission to write that on the profile: apply deploy/appliers.yaml"
+			found.Revision = ""
+			found.Why = "the controller has no permission to write that on the profile: apply deploy/appliers.yaml"
 			err = nil
 		}
 		err = markRaced(err)

@@ -30,7 +30,8 @@ const fluxManager = "kustomize-controller"
 // then a running attempt counts for objects that it applied itself.
 func fluxRevision(k *unstructured.Unstructured, osp *osm.OperatingSystemProfile, by managers) (revision, why string, c claim) {
 	status := nestedMap(k.Object, "status")
-	attempted, applied := stringField(status, "lastAttemptedRevision"), stringField(status, "lastAppliedRevision")
+	attempted := stringField(status, "lastAttemptedRevision")
+	applied := stringField(status, "lastAppliedRevision")
 	if _, working := findCondition(k, meta.ReconcilingCondition); !inInventory(k, osp) && (!working || !by.marked[fluxManager]) {
 		return "", "it does not list the profile in status.inventory: the labels belong to another object, or are outdated", denied
 	}

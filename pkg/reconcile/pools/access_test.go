@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -22,8 +23,8 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // node asks the API server for a path below its Secrets as a machine does: over
@@ -69,15 +70,15 @@ func asMachine(t *testing.T, token string, req *http.Request) (int, []byte) {
 // cache of good tokens follow within moments.
 func answers(t *testing.T, token, path string, want int) []byte {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		status, body := node(t, token, path)
-		if status == want {
-			return body
+	var body []byte
+	testenv.Await(t, 30*time.Second, fmt.Sprintf("GET %s answers %d", path, want), func() error {
+		var status int
+		if status, body = node(t, token, path); status != want {
+			return fmt.Errorf("it answers %d", status)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("GET %s answers %d, want %d", path, status, want)
-		}
-	}
+		return nil
+	})
+	return body
 }
 
 // The token in a pool's documents can read what the pool's machines need, and no more: not the
@@ -142,7 +143,7 @@ func TestBoundTokenReadsItsPoolOnly(t *testing.T) {
 func TestBoundTokenReportsForItsPoolOnly(t *testing.T) {
 	f := newBoundFixture(t, "hetzner")
 	f.reconcile()
-	own := &api.BootReport{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: access.Name(f.pool)}}
+	own := &api.BootReport{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: lineage.AccessName(keyOf(f.pool))}}
 	other := &api.BootReport{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: "node-other-0123456789abcdef"}}
 	const reports = "/apis/gitops.k8c.io/v1alpha1/namespaces/" + api.NamespaceCloudInitSettings + "/bootreports"
 	entry := `{"machine":"m","stage":"Setup","outcome":"Failing","attempt":1,"config":"0123456789ab","bootID":"01234567-89ab-cdef-0123-456789abcdef"}`
@@ -166,15 +167,12 @@ func TestBoundTokenReportsForItsPoolOnly(t *testing.T) {
 	}
 	f.ensure(own)
 	f.ensure(other)
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		status := applied(own.Name)
-		if status == http.StatusOK {
-			break
+	testenv.Await(t, 30*time.Second, "the machine can write its report", func() error {
+		if status := applied(own.Name); status != http.StatusOK {
+			return fmt.Errorf("the API server answers %d", status)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the machine's report answers %d", status)
-		}
-	}
+		return nil
+	})
 	if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(own), own); err != nil || len(own.Spec.Machines) != 1 || own.Spec.Machines[0].Machine != "m" {
 		t.Errorf("reported %+v, error %v", own.Spec, err)
 	}
@@ -258,7 +256,7 @@ func TestEarlierPermissionsServePools(t *testing.T) {
 	f := newBoundFixture(t, "hetzner")
 	full := f.r.Worker.Client
 	limited := earlierPermissions(f)
-	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: access.Name(f.pool)}}
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: lineage.AccessName(keyOf(f.pool))}}
 	rules := func() int {
 		t.Helper()
 		if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(role), role); err != nil {
@@ -268,11 +266,9 @@ func TestEarlierPermissionsServePools(t *testing.T) {
 	}
 	// The API server's authorizer follows within moments.
 	probe := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: "probe"}}
-	for deadline := time.Now().Add(30 * time.Second); limited.Create(t.Context(), probe.DeepCopy(), client.DryRunAll) != nil; time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the earlier permissions are not in force")
-		}
-	}
+	testenv.Await(t, 30*time.Second, "the earlier permissions are in force", func() error {
+		return limited.Create(t.Context(), probe.DeepCopy(), client.DryRunAll)
+	})
 	sent := 0
 	f.r.Worker.Client = roleAs{full, limited, &sent}
 	f.reconcile()
@@ -314,7 +310,7 @@ func TestEarlierPermissionsServePools(t *testing.T) {
 func TestAccessIsPutBack(t *testing.T) {
 	f := newBoundFixture(t, "hetzner")
 	f.reconcile()
-	meta := metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: access.Name(f.pool)}
+	meta := metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: lineage.AccessName(keyOf(f.pool))}
 	account, role, binding := &corev1.ServiceAccount{ObjectMeta: meta}, &rbacv1.Role{ObjectMeta: meta}, &rbacv1.RoleBinding{ObjectMeta: meta}
 	path := "/" + namesOf(f.pool).Provisioning
 	for name, spoil := range map[string]func(){

@@ -3,6 +3,7 @@ package pools
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // An object of a version starts the pools that look at objects themselves, and no others:
@@ -78,21 +80,20 @@ func TestUsersOfObject(t *testing.T) {
 		}, []string{"by-name"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var got []string
-			for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+			testenv.Await(t, 30*time.Second, fmt.Sprintf("it starts %v", c.want), func() error { // the caches have to fill
 				q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[crreconcile.Request]())
 				c.happens(h, q)
-				got = nil
+				var got []string
 				for q.Len() > 0 {
 					req, _ := q.Get()
 					got = append(got, req.Name)
 				}
 				q.ShutDown()
-				if slices.Sort(got); slices.Equal(got, c.want) { // the caches have filled
-					return
+				if slices.Sort(got); !slices.Equal(got, c.want) {
+					return fmt.Errorf("it starts %v", got)
 				}
-			}
-			t.Errorf("it starts %v, want %v", got, c.want)
+				return nil
+			})
 		})
 	}
 }

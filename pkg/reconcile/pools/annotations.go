@@ -125,7 +125,10 @@ func nextSecret(name string, have *corev1.Secret, annotations map[string]string,
 		Data: data,
 	}
 	if have != nil {
-		secret.ResourceVersion, secret.UID, secret.Type, secret.Finalizers = have.ResourceVersion, have.UID, have.Type, have.Finalizers
+		secret.ResourceVersion = have.ResourceVersion
+		secret.UID = have.UID
+		secret.Type = have.Type
+		secret.Finalizers = have.Finalizers
 		maps.Copy(secret.Labels, have.Labels)
 		maps.Copy(secret.Annotations, have.Annotations)
 		maps.DeleteFunc(secret.Annotations, func(k, _ string) bool { return strings.HasPrefix(k, api.GroupVersion.Group+"/") })

@@ -27,6 +27,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/builtin"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // TestWhichProfileAPoolGets tests the precedence of origins, each of which takes over and
@@ -45,26 +46,22 @@ func TestWhichProfileAPoolGets(t *testing.T) {
 	// serves waits until the pool has an object, and returns its record.
 	serves := func(what string, is func(object string) bool) {
 		t.Helper()
-		last := ""
-		for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-			var osc osm.OperatingSystemConfig
+		var osc osm.OperatingSystemConfig
+		testenv.Await(t, 30*time.Second, "the pool has "+what, func() error {
 			if err := f.client.Get(t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: namesOf(f.pool).Config}, &osc); err != nil {
-				last = err.Error()
-				continue
+				return err
 			}
-			rec := recordOf(&osc)
-			if last = rec.Object; !is(rec.Object) {
-				continue
+			if object := recordOf(&osc).Object; !is(object) {
+				return fmt.Errorf("it has %q", object)
 			}
-			if rec.Profile != "osp-a" || rec.Commit != "" {
-				t.Errorf("%s: the record says profile %q, commit %q", what, rec.Profile, rec.Commit)
-			}
-			if _, ok := osc.Annotations[api.AnnotationCommit]; ok {
-				t.Errorf("%s: the configuration names a commit: %v", what, osc.Annotations)
-			}
-			return
+			return nil
+		})
+		if rec := recordOf(&osc); rec.Profile != "osp-a" || rec.Commit != "" {
+			t.Errorf("%s: the record says profile %q, commit %q", what, rec.Profile, rec.Commit)
 		}
-		t.Fatalf("%s: the pool has %q", what, last)
+		if _, ok := osc.Annotations[api.AnnotationCommit]; ok {
+			t.Errorf("%s: the configuration names a commit: %v", what, osc.Annotations)
+		}
 	}
 	builtin := func(object string) bool {
 		return strings.HasPrefix(object, "osp-a-") && strings.HasSuffix(object, "-v1.0.0") && object != "osp-a-v1.0.0"

@@ -2,11 +2,14 @@ package pools
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // A clock that is set, to and fro, is noticed: no timer would run for what it ended.
@@ -15,7 +18,7 @@ func TestClockThatIsSet(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	set, ended := make(chan event.GenericEvent, 1), make(chan error, 1)
 	go func() { ended <- f.r.watchClock(ctx, 10*time.Millisecond, set) }()
-	time.Sleep(200 * time.Millisecond)
+	time.Sleep(200 * time.Millisecond) // twenty looks at it
 	select {
 	case <-set:
 		t.Error("a clock that nobody set was")
@@ -42,14 +45,14 @@ func TestClockThatIsSetWhileItRuns(t *testing.T) {
 	f.start(t.TempDir())
 	living := func(what string) {
 		t.Helper()
-		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		testenv.Await(t, time.Minute, what+" a token lives", func() error {
 			for _, s := range f.tokens(t.Context()) {
 				if end, err := time.Parse(time.RFC3339, string(s.Data[bootstrapapi.BootstrapTokenExpirationKey])); err == nil && end.After(f.clock.Now()) {
-					return
+					return nil
 				}
 			}
-		}
-		t.Errorf("%s: there is no token that lives", what)
+			return errors.New("there is none")
+		})
 	}
 	living("at first")
 	time.Sleep(time.Second) // for what the first run started

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -30,6 +31,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // use gives a fixture a pool of its own, of a provider and with a kubelet, whose
@@ -298,15 +300,13 @@ func TestCloudConfigThatMayNotBeRead(t *testing.T) {
 		f.ensure(obj)
 	}
 	// The API server's authorizer follows within moments.
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	testenv.Await(t, 10*time.Second, "the Role suffices", func() error {
 		f.clock.Step(desired.ValuesRetry)
-		if f.reconcile().RequeueAfter >= desired.ValuesPoll {
-			break
+		if f.reconcile().RequeueAfter < desired.ValuesPoll {
+			return fmt.Errorf("events %q", told.told)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("with the Role: events %q", told.told)
-		}
-	}
+		return nil
+	})
 	if !strings.Contains(f.document(), `username    = "u"`) {
 		t.Errorf("document\n%s", f.document())
 	}

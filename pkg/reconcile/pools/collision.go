@@ -15,7 +15,6 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 )
 
@@ -31,7 +30,7 @@ func checkObjectOwnership(seen *observed) error {
 	}
 	for _, obj := range seen.objects.listExisting() {
 		owner := lineage.PoolOf(obj)
-		if seen.owns(obj) || owner == "" && slices.Contains([]string{namesOf(seen.md).Kubeconfig, namesOf(seen.md).EdgeScript, access.Name(seen.md)}, obj.GetName()) {
+		if seen.owns(obj) || owner == "" && slices.Contains([]string{namesOf(seen.md).Kubeconfig, namesOf(seen.md).EdgeScript, lineage.AccessName(keyOf(seen.md))}, obj.GetName()) {
 			continue
 		}
 		if owner == "" && seen.mayTakeOver(obj) {

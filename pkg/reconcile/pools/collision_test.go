@@ -19,14 +19,13 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 )
 
 // everyName returns the names of all objects that a pool can have, by kind of object.
 func everyName(md *machines.MachineDeployment) map[string]string {
 	return map[string]string{
 		"configuration": namesOf(md).Config, "kubeconfig": namesOf(md).Kubeconfig, "provisioning": namesOf(md).Provisioning,
-		"bootstrap": namesOf(md).Bootstrap, "inputs": namesOf(md).Inputs, "edge": namesOf(md).EdgeScript, "access": access.Name(md), "token": lineage.TokenLabel(keyOf(md)),
+		"bootstrap": namesOf(md).Bootstrap, "inputs": namesOf(md).Inputs, "edge": namesOf(md).EdgeScript, "access": lineage.AccessName(keyOf(md)), "token": lineage.TokenLabel(keyOf(md)),
 	}
 }
 

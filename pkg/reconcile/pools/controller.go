@@ -120,8 +120,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	var md cluster.MachineDeployment
 	err := r.Worker.Get(ctx, req.NamespacedName, &md)
 	gone := apierrors.IsNotFound(err)
-	// The labels of a deleted pool are unknown, so the shard of pools without a label cleans up.
 	switch {
+	// The labels of a deleted pool are unknown, so the shard of pools without a label cleans up.
 	case gone && r.Shard.IncludesUnlabeled():
 		md.Namespace, md.Name = req.Namespace, req.Name
 		return r.reportRelease(&md, r.newWriter().releaseOrphans(ctx, &md))
@@ -130,49 +130,56 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("reading MachineDeployment %s: %w", req, err)
-	}
-	if !isPool(&md) {
+	case !isPool(&md):
 		return r.reportRelease(&md, r.newWriter().deletePoolObjects(ctx, &md))
 	}
+	return r.reconcilePool(ctx, &md)
+}
+
+// reconcilePool observes a pool, plans, applies the plan and reports.
+func (r *Reconciler) reconcilePool(ctx context.Context, md *cluster.MachineDeployment) (ctrl.Result, error) {
 	// The finalizer and the plan do not depend on each other; what machines use is written only
 	// after both. The plan stays in this goroutine, where controller-runtime makes a panic of a
 	// library an error of this pool.
-	waitFinalizer := startWrite(func() error { return r.newWriter().ensureFinalizer(ctx, &md) })
-	seen, err := r.observe(ctx, &md)
+	waitFinalizer := startWrite(func() error { return r.newWriter().ensureFinalizer(ctx, md) })
+	seen, err := r.observe(ctx, md)
+	if err == nil {
+		err = r.generateMissing(seen)
+	}
 	defer func() { _ = seen.waitGranted() }() // no write outlives its run
 	todo := r.makePlan(ctx, seen, err)
-	// A document is rendered with the pool's node token, and only a plan shows that one is to be
-	// written. So this writes before apply: the token's account, its Role, and the request for the
-	// token. Then the plan is made again.
 	if todo.lacks == lacksNodeToken {
 		seen, err = r.obtainNodeToken(ctx, seen, todo.readable)
 		todo = r.makePlan(ctx, seen, err)
 	}
-	finalizerErr := waitFinalizer()
-	// Nothing that machines use is created without a finalizer, because it could remain forever.
-	// Only the token cannot wait.
-	if finalizerErr != nil {
-		err := r.newWriter().renewToken(ctx, todo.bootstrapToken)
-		if err == nil {
-			err = todo.err
-		}
-		return r.newReporter().reportWithoutFinalizer(&md, renewalPlan(seen, err), err, finalizerErr)
+	if err := waitFinalizer(); err != nil {
+		return r.renewWithoutFinalizer(ctx, seen, todo, err)
 	}
-	if todo.err == nil {
-		r.newReporter().reportSuspendedOrResumed(seen)
-	}
+	r.newReporter().reportSuspendedOrResumed(seen, todo)
 	done := appliedTo(seen.objects)
 	err = r.newWriter().apply(ctx, seen, todo, done)
-	if suspended, _ := isSuspended(&md); suspended && seen.objects.osc == nil || seen.boundTokens && seen.objects.hasOSMDocuments() {
-		// The next run reports the suspension, or replaces the token of all pools by the pool's own.
-		r.ownWrites.dropWrites(req.NamespacedName)
+	if leavesWork(seen) {
+		r.ownWrites.dropWrites(keyOf(md))
 	}
-	if r.cache.cacheRejection(seen, todo, err, r.Clock.Now()) {
-		// The next run maintains the last-good generation, because this one is now known to be
-		// rejected.
-		return ctrl.Result{RequeueAfter: racedRetry}, nil
+	return r.newReporter().reportOutcome(seen, todo, done, err)
+}
+
+// renewWithoutFinalizer ends a run of a pool that did not get the finalizer: nothing that machines use
+// is created then, because it could remain forever. Only the bootstrap token cannot wait.
+func (r *Reconciler) renewWithoutFinalizer(ctx context.Context, seen *observed, todo plan, finalizerErr error) (ctrl.Result, error) {
+	err := r.newWriter().renewToken(ctx, todo.bootstrapToken)
+	if err == nil {
+		err = todo.err
 	}
-	return r.newReporter().report(&md, todo, done, err)
+	return r.newReporter().reportWithoutFinalizer(seen.md, renewalPlan(seen, err), err, finalizerErr)
+}
+
+// leavesWork reports whether the events of a run's own writes have to start the next run: it reports
+// the suspension of a pool that got its first configuration, or replaces the token of all pools by the
+// pool's own in documents of OSM.
+func leavesWork(seen *observed) bool {
+	suspended, _ := isSuspended(seen.md)
+	return suspended && seen.objects.osc == nil || seen.boundTokens && seen.objects.hasOSMDocuments()
 }
 
 // makePlan plans what to write, or only to renew a token if observing failed. What only few pools
@@ -259,10 +266,10 @@ func (r *Reconciler) planner() planner {
 	return planner{engine: r.Engine, namespace: r.Namespace, ca: r.Settings.KubernetesCACert}
 }
 
-// newTokens returns what finds, creates and requests the tokens of pools.
+// newTokens returns what finds and requests the tokens of pools.
 func (r *Reconciler) newTokens() token.Tokens {
 	return token.Tokens{
-		Worker: r.Worker, Live: r.Worker.Live, Indexed: r.Indexed, Clock: r.Clock, Random: r.Random,
+		Worker: r.Worker, Live: r.Worker.Live, Indexed: r.Indexed, Clock: r.Clock,
 		ServiceAccount: r.TokenServiceAccount, NodeTTL: r.NodeTokenTTL, Shared: r.reader().isNameShared,
 	}
 }

@@ -1,7 +1,6 @@
 package pools
 
 import (
-	"context"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -62,12 +61,4 @@ func (e planner) planEdge(seen *observed, pool render.Pool) edgePlan {
 	script, want := []byte(input.EdgeScript()), annotations(seen.nodeToken)
 	want[api.AnnotationDataDigest] = lineage.DataDigest(script)
 	return edgePlan{write: nextSecret(namesOf(seen.md).EdgeScript, have, want, map[string][]byte{edgeScriptKey: script}), renew: seen.nodeToken.Renew}
-}
-
-// removeEdge runs last: until another provider's documents exist, machines boot by the script.
-func (w writer) removeEdge(ctx context.Context, p edgePlan) error {
-	if p.remove == nil {
-		return nil
-	}
-	return w.remove(ctx, p.remove)
 }

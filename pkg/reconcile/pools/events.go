@@ -68,6 +68,15 @@ func (r reporter) allowAnnouncement(md *cluster.MachineDeployment, p plan, done 
 	return !p.restoresConfig && (exempt || r.routine == nil || r.routine.AllowN(r.clock.Now(), 1))
 }
 
+// reportOutcome reports the outcome of apply. If a generation cannot replace the present one, nothing is
+// reported yet: the next run maintains the present one, because this is known now.
+func (r reporter) reportOutcome(seen *observed, planned plan, done *applied, err error) (ctrl.Result, error) {
+	if r.cache.cacheRejection(seen, planned, err, r.clock.Now()) {
+		return ctrl.Result{RequeueAfter: racedRetry}, nil
+	}
+	return r.report(seen.md, planned, done, err)
+}
+
 // report turns the outcome of a run into events, metrics and the time of the next run; done is nil if
 // nothing was applied. Errors that only a change can fix wait for that change; all others back off.
 func (r reporter) report(md *cluster.MachineDeployment, planned plan, done *applied, err error) (ctrl.Result, error) {
@@ -501,7 +510,9 @@ func (r reporter) recordCurrentConfig(ctx context.Context, seen *observed, osc *
 	events := []auditlog.Event{entry}
 	if planned.hasOSMDocument || seen.objects.hasOSMDocuments() {
 		takeover := entry
-		takeover.Kind, takeover.Was, takeover.Reason = auditlog.PoolTakenOver, nil, ""
+		takeover.Kind = auditlog.PoolTakenOver
+		takeover.Was = nil
+		takeover.Reason = ""
 		takeover.Message = redact.PrintableText("another controller had served it"+planned.describeDifferences(), redact.MaxEvent)
 		events = append(events, takeover)
 	}
@@ -535,7 +546,9 @@ func (r reporter) recordDeleted(md *cluster.MachineDeployment, osc *osm.Operatin
 		return
 	}
 	entry := configEvent(osc, md.Name, md.Namespace)
-	entry.Kind, entry.Since, entry.Was = auditlog.ConfigurationDeleted, "", &auditlog.Configuration{UID: string(osc.UID)}
+	entry.Kind = auditlog.ConfigurationDeleted
+	entry.Since = ""
+	entry.Was = &auditlog.Configuration{UID: string(osc.UID)}
 	if believed {
 		entry.Was = auditConfiguration(rec, string(osc.UID))
 	}
@@ -573,8 +586,13 @@ func (r reporter) replacedConfiguration(ctx context.Context, osc *osm.OperatingS
 		for _, interval := range lineage.DecodeIntervals(obj.Annotations) {
 			if string(interval.UID) == uid && lineage.PoolOf(obj) == pool {
 				annotations := obj.Annotations
-				was.InputDigest, was.Profile, was.Version = annotations[api.AnnotationInputDigest], annotations[api.AnnotationProfile], annotations[api.AnnotationVersion]
-				was.Repository, was.Path, was.Commit, was.Change = annotations[api.AnnotationRepository], annotations[api.AnnotationPath], annotations[api.AnnotationCommit], annotations[api.AnnotationChange]
+				was.InputDigest = annotations[api.AnnotationInputDigest]
+				was.Profile = annotations[api.AnnotationProfile]
+				was.Version = annotations[api.AnnotationVersion]
+				was.Repository = annotations[api.AnnotationRepository]
+				was.Path = annotations[api.AnnotationPath]
+				was.Commit = annotations[api.AnnotationCommit]
+				was.Change = annotations[api.AnnotationChange]
 				was.SelectedBy = interval.SelectedBy
 			}
 		}
@@ -590,8 +608,11 @@ func auditConfiguration(rec render.Record, uid string) *auditlog.Configuration {
 }
 
 // reportSuspendedOrResumed emits an event when a pool is suspended, and one when it is resumed, each once while this
-// process runs.
-func (r reporter) reportSuspendedOrResumed(seen *observed) {
+// process runs. It emits none if nothing can be planned.
+func (r reporter) reportSuspendedOrResumed(seen *observed, planned plan) {
+	if planned.err != nil {
+		return
+	}
 	md := seen.md
 	suspended, err := isSuspended(md)
 	if err != nil {
@@ -610,7 +631,10 @@ func (r reporter) reportSuspendedOrResumed(seen *observed) {
 	if r.cache.get(md).suspended {
 		return
 	}
-	r.cache.update(md, func(cached *cachedPool) { cached.suspended, cached.reported = true, "" }) // a failure is reported again after it resumes
+	r.cache.update(md, func(cached *cachedPool) {
+		cached.suspended = true
+		cached.reported = ""
+	}) // a failure is reported again after it resumes
 	rec := recordOf(seen.objects.osc)
 	r.event(md, corev1.EventTypeNormal, api.EventConfigSuspended,
 		fmt.Sprintf("the configuration is frozen at profile %q %s%s; tokens, the CA and the revision are still updated. To resume, remove annotation %s", rec.Profile, rec.Version, formatAtCommit(rec.Commit), api.AnnotationSuspend))

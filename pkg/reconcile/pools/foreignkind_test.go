@@ -20,6 +20,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // foreignKinds are definitions of OperatingSystemConfig that others install in place of
@@ -165,19 +166,12 @@ func TestKindsThatChange(t *testing.T) {
 		for _, md := range mds {
 			must(nil, f.client.Patch(t.Context(), md, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"template":{"spec":{"versions":{"kubelet":"`+kubelet+`"}}}}}`))))
 		}
-		var lacks error
-		for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-			lacks = nil
+		testenv.Await(t, 2*time.Minute, fmt.Sprintf("rotation %d ends", rotation), func() (lacks error) {
 			for _, md := range mds {
 				lacks = errors.Join(lacks, f.ready(md, kubelet))
 			}
-			if lacks == nil {
-				break
-			}
-		}
-		if lacks != nil {
-			t.Fatalf("rotation %d: %v", rotation, lacks)
-		}
+			return lacks
+		})
 	}
 	stop()
 	<-done

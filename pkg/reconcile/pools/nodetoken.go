@@ -25,8 +25,9 @@ func (r *Reconciler) findNodeToken(ctx context.Context, seen *observed) (token.N
 	return token.Node{Account: account.UID}, nil
 }
 
-// obtainNodeToken requests a token that is bound to the pool, and returns what was observed with
-// it. It creates the token's account if there is none. For a new pool it begins to write the
+// obtainNodeToken requests a token that is bound to the pool, and returns what was observed with it. It
+// writes before apply, because documents are rendered with the token, and only a plan shows that one is
+// to be written. It creates the token's account if there is none. For a new pool it begins to write the
 // permission to read some Secrets: the API server needs longest for a Role, so that does not wait
 // for the token. apply waits for it.
 func (r *Reconciler) obtainNodeToken(ctx context.Context, seen *observed, secrets []string) (*observed, error) {

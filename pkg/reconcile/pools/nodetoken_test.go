@@ -26,7 +26,6 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 )
 
 const testTokenTTL = 24 * time.Hour
@@ -429,7 +428,7 @@ func (f *fixture) hasAccess() []string {
 		name string
 		obj  client.Object
 	}{{"binding", &rbacv1.RoleBinding{}}, {"role", &rbacv1.Role{}}, {"account", &corev1.ServiceAccount{}}} {
-		err := f.client.Get(f.t.Context(), client.ObjectKey{Namespace: api.NamespaceCloudInitSettings, Name: access.Name(f.pool)}, o.obj)
+		err := f.client.Get(f.t.Context(), client.ObjectKey{Namespace: api.NamespaceCloudInitSettings, Name: lineage.AccessName(keyOf(f.pool))}, o.obj)
 		if client.IgnoreNotFound(err) != nil {
 			f.t.Fatal(err)
 		}
@@ -581,7 +580,7 @@ func TestRunWithoutTokenWaitsForRole(t *testing.T) {
 func TestRoleWithoutAccountIsReleased(t *testing.T) {
 	f := newBoundFixture(t, "hetzner")
 	f.ensure(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{
-		Namespace: api.NamespaceCloudInitSettings, Name: access.Name(f.pool),
+		Namespace: api.NamespaceCloudInitSettings, Name: lineage.AccessName(keyOf(f.pool)),
 		Annotations: map[string]string{api.AnnotationPool: poolKey(f.pool), api.AnnotationPoolUID: string(f.pool.UID)},
 	}})
 	f.delete(f.pool)

@@ -152,6 +152,23 @@ func (r reader) listOwned(ctx context.Context, from readers, md *cluster.Machine
 	return append(left, slices.DeleteFunc(all, func(obj client.Object) bool { return lineage.PoolOf(obj) != poolKey(md) })...), nil
 }
 
+// selectOSMObjects returns the objects that OSM made for a pool, among those with its names. They name no
+// owner; the two without annotations are recognized by the other objects next to them.
+func (r reader) selectOSMObjects(ctx context.Context, md *cluster.MachineDeployment, have objects) ([]client.Object, error) {
+	seen := &observed{md: md, objects: have}
+	var err error
+	if seen.conflicts, err = r.conflictingPools(ctx, seen); err != nil {
+		return nil, err
+	}
+	out := slices.DeleteFunc(have.listExisting(), func(obj client.Object) bool { return !seen.mayTakeOver(obj) })
+	for _, secret := range []*corev1.Secret{have.kubeconfig, have.edge} {
+		if secret != nil && lineage.PoolOf(secret) == "" && len(out) > 0 && !seen.shared(secret) {
+			out = append(out, secret)
+		}
+	}
+	return out, nil
+}
+
 // userDataSecretsOf are the user-data Secrets among the objects of a pool.
 func userDataSecretsOf(md *cluster.MachineDeployment, among []client.Object) objects {
 	var out objects

@@ -15,6 +15,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
@@ -31,13 +32,13 @@ type observed struct {
 	// of its configuration: a user edited the configuration, or a controller was interrupted
 	// before it wrote the first document. cutOff reports the latter.
 	unserved, cutOff bool
-	bootstrapToken   token.Bootstrap
+	bootstrapToken   token.Bootstrap   // generateMissing generates it if there is none
 	conflicts        []conflictingPool // other pools with some of the same names
 	endpoint         *clientcmdapi.Cluster
 	nodeToken        token.Node
 	boundTokens      bool   // each pool has a node token of its own
 	reportsForbidden bool   // machines cannot have the permission to report their boots
-	key              []byte // of keyed digests
+	key              []byte // of keyed digests; generateMissing generates it if there is none
 	keyStored        bool
 	now              time.Time
 
@@ -94,9 +95,8 @@ func (r *Reconciler) observeDocumentMismatch(ctx context.Context, seen *observed
 	return nil
 }
 
-// observe reads, and generates a bootstrap token and the key of digests if there are none; apply stores
-// them. Only a missing object counts as absent. If it fails it returns what it has read: with the
-// bootstrap token, unless reading that failed, since it is renewed despite any other error.
+// observe only reads. Only a missing object counts as absent. If it fails it returns what it has read:
+// with the bootstrap token, unless reading that failed, since it is renewed despite any other error.
 func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment) (*observed, error) {
 	now := r.Clock.Now()
 	seen := &observed{
@@ -114,7 +114,7 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 	var objectsErr, err error
 	seen.objects, objectsErr = r.reader().objects(ctx, from, md)
 	hasNoToken := objectsErr == nil && seen.objects.isNew() && !cached.bootstrapTokenCreated
-	if seen.bootstrapToken, err = r.newTokens().FindOrGenerateBootstrap(ctx, md, hasNoToken); err != nil || objectsErr != nil {
+	if seen.bootstrapToken, err = r.newTokens().FindBootstrap(ctx, md, hasNoToken); err != nil || objectsErr != nil {
 		return seen, errors.Join(objectsErr, err)
 	}
 	if err = r.observeDocumentMismatch(ctx, seen); err != nil {
@@ -126,7 +126,7 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 	if seen.unused, err = r.reader().objectsToYield(ctx, seen); err != nil {
 		return seen, err
 	}
-	if seen.key, seen.keyStored, err = r.key.ReadOrGenerate(ctx, r.Management.Live, r.Namespace, r.Random); err != nil {
+	if seen.key, seen.keyStored, err = r.key.Read(ctx, r.Management.Live, r.Namespace); err != nil {
 		return seen, err
 	}
 	var missing error // about the input of new content; the existing generation is maintained without it
@@ -147,15 +147,15 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 			return seen, err
 		}
 	}
-	if seen.kubeconfig, err = kubeclient.BootstrapKubeconfig(seen.endpoint, seen.bootstrapToken.Value); err != nil {
-		return seen, err
-	}
 	seen.values = render.Cluster{
 		Server:                        seen.endpoint.Server,
 		APIServerToken:                seen.nodeToken.Value,
-		BootstrapToken:                seen.bootstrapToken.Value,
 		BootstrapKubeconfigSecretName: namesOf(md).Kubeconfig,
-		BootstrapKubeconfig:           seen.kubeconfig,
+	}
+	if !seen.bootstrapToken.Create {
+		if err = seen.addBootstrapToken(); err != nil {
+			return seen, err
+		}
 	}
 	seen.desired, seen.desiredErr = r.inputOf(ctx, md, recordOf(seen.objects.osc), seen.settings, seen.values)
 	// The pool's own problem comes first, because the user of the pool can fix it.
@@ -175,6 +175,17 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 	}
 	r.cache.forgetDeleted(seen)
 	return seen, nil
+}
+
+// addBootstrapToken adds the bootstrap token to the values that documents contain.
+func (seen *observed) addBootstrapToken() (err error) {
+	if seen.kubeconfig, err = kubeclient.BootstrapKubeconfig(seen.endpoint, seen.bootstrapToken.Value); err != nil {
+		return err
+	}
+	seen.values.BootstrapToken = seen.bootstrapToken.Value
+	seen.values.BootstrapKubeconfig = seen.kubeconfig
+	seen.desired.Cluster = seen.values
+	return nil
 }
 
 // inputOf collects what the pool asks for. A *fault.Rejection or *render.InvalidError
@@ -236,4 +247,72 @@ func (r reader) observeDocuments(ctx context.Context, seen *observed) error {
 	}
 	seen.documents = documents
 	return nil
+}
+
+// bootingIndex finds the Machines that have no node.
+const bootingIndex = "booting"
+
+// booting is a machine that can be booting from the bootstrap document of a pool, "" if there is
+// none, and the latest end of the wait for it.
+type booting struct {
+	machine string
+	until   time.Time
+}
+
+// observeBooting finds the machine for which a replacement of documents waits.
+func (r reader) observeBooting(ctx context.Context, seen *observed) error {
+	machine, until, err := r.findBootingMachine(ctx, seen)
+	if err != nil {
+		return err
+	}
+	seen.booting = &booting{machine, until}
+	return nil
+}
+
+// findBootingMachine finds a machine that can be booting from the bootstrap document of a pool: it
+// has no node, and is not older than takeover.BootTime. Machines of other revisions did not get it:
+// machine-controller reads only a document with the revision of the MachineSet. It finds none after
+// the pool has waited that long: if machines that never join are created again and again, one of
+// them is always booting. until is the latest end of the wait. It reads the cache: when many pools
+// are taken over, each of them calls this more than once.
+func (r reader) findBootingMachine(ctx context.Context, seen *observed) (name string, until time.Time, err error) {
+	md, revision := seen.md, seen.objects.bootstrap.Annotations[api.AnnotationRevisionFor]
+	now := r.clock.Now()
+	latest := takeover.WaitingSince(now, seen.objects.provisioning, seen.objects.bootstrap).Add(takeover.BootTime)
+	if !now.Before(latest) {
+		return "", until, nil
+	}
+	opts := []client.ListOption{client.InNamespace(md.Namespace), client.UnsafeDisableDeepCopy}
+	if r.indexed {
+		opts = append(opts, client.MatchingFields{bootingIndex: "true"})
+	}
+	var machines cluster.MachineList // of the cache: not to be changed
+	if err := r.worker.List(ctx, &machines, opts...); err != nil {
+		return "", until, fmt.Errorf("listing Machines: %w", err)
+	}
+	for i := range machines.Items {
+		machine := &machines.Items[i]
+		end, booting := takeover.IsBooting(machine, now)
+		if !booting || end.Before(until) || end.Equal(until) && machine.Name > name {
+			continue // always select the same of several created in one second: the message must not depend on the order
+		}
+		ours, err := r.ofRevision(ctx, machine, md, revision)
+		if err != nil {
+			return "", until, err
+		}
+		if ours {
+			name, until = machine.Name, end
+		}
+	}
+	if until.After(latest) {
+		until = latest
+	}
+	return name, until, nil
+}
+
+// ofRevision reports whether a machine is of a MachineSet that was made for a revision of
+// a pool. A MachineSet that the cache has not yet is asked for.
+func (r reader) ofRevision(ctx context.Context, m *cluster.Machine, md *cluster.MachineDeployment, revision string) (bool, error) {
+	c, err := lineage.FollowOwners(ctx, kubeclient.Owners{r.worker, r.worker.Live}, m)
+	return c.Pool.UID == md.UID && c.Revision == revision, err
 }

@@ -197,7 +197,8 @@ func (e planner) planGeneration(seen *observed, target plannedGeneration) (plan,
 
 	rec := recordOf(have.osc)
 	newOSC := have.osc == nil || mismatchedAnnotation(have.osc, rec) != "" || rec.Digests.Input != target.input || have.osc.Annotations[api.AnnotationPoolUID] != want[api.AnnotationPoolUID]
-	newProvisioning, newBootstrap := isMissingOrOutdated(have.provisioning, wantProvisioning), isMissingOrOutdated(have.bootstrap, wantBootstrap)
+	newProvisioning := isMissingOrOutdated(have.provisioning, wantProvisioning)
+	newBootstrap := isMissingOrOutdated(have.bootstrap, wantBootstrap)
 	if !newOSC {
 		planned.serving = rec
 		planned.oscMetadata = metadataPatch(have.osc.Annotations, configAnnotations(want))

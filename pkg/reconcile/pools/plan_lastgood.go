@@ -9,7 +9,6 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
@@ -117,7 +116,7 @@ func planTokenReplacement(seen *observed, planned plan) plan {
 // documentWithRenewedToken returns a document with another token, nil if the present one is not found in
 // it.
 func documentWithRenewedToken(seen *observed, live *corev1.Secret) *corev1.Secret {
-	document, found := token.ReplaceAccountTokens(live.Data[api.UserDataKey], access.Name(seen.md), seen.nodeToken.Value)
+	document, found := token.ReplaceAccountTokens(live.Data[api.UserDataKey], lineage.AccessName(keyOf(seen.md)), seen.nodeToken.Value)
 	if !found {
 		return nil
 	}

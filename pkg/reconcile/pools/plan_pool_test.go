@@ -21,7 +21,6 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/secretdigest"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
@@ -188,7 +187,7 @@ func TestPlan(t *testing.T) {
 		content(seen)
 		encode := base64.RawURLEncoding.EncodeToString
 		for _, s := range seen.documents {
-			s.Data[api.UserDataKey] = []byte("token: " + encode([]byte(`{"alg":"RS256"}`)) + "." + encode([]byte(`{"sub":"system:serviceaccount:`+api.NamespaceCloudInitSettings+":"+access.Name(seen.md)+`"}`)) + ".c2ln")
+			s.Data[api.UserDataKey] = []byte("token: " + encode([]byte(`{"alg":"RS256"}`)) + "." + encode([]byte(`{"sub":"system:serviceaccount:`+api.NamespaceCloudInitSettings+":"+lineage.AccessName(keyOf(seen.md))+`"}`)) + ".c2ln")
 		}
 	}
 	everything := []string{"stores the key", "creates the bootstrap token", "kubeconfig", "configuration", "provisioning", "bootstrap"}

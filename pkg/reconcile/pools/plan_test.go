@@ -59,7 +59,7 @@ func TestNames(t *testing.T) {
 	}
 	long := lineage.TokenLabel(keyOf(named("ns", strings.Repeat("a", 100))))
 	for _, name := range []string{"a", strings.Repeat("a", 253), strings.Repeat("a", 39) + "." + strings.Repeat("b", 99)} {
-		a, b := access.Name(named("b-c", name)), access.Name(named("c", name+"-b"))
+		a, b := lineage.AccessName(keyOf(named("b-c", name))), lineage.AccessName(keyOf(named("c", name+"-b")))
 		if a == b || len(a) > 62 || len(validation.IsDNS1123Subdomain(a)) > 0 {
 			t.Errorf("%s and %s of pool %s", a, b, name)
 		}
@@ -79,7 +79,7 @@ func TestCollision(t *testing.T) {
 		return o
 	}
 	account := func(owner string) *corev1.ServiceAccount {
-		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: access.Name(md), Annotations: map[string]string{api.AnnotationPool: owner}}}
+		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: lineage.AccessName(keyOf(md)), Annotations: map[string]string{api.AnnotationPool: owner}}}
 	}
 	kubeconfig := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: namesOf(md).Kubeconfig}}
 	references := func(version string) *osm.OperatingSystemConfig {

@@ -12,9 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
@@ -32,6 +30,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/poolfixture"
 )
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{})) }
@@ -71,36 +70,9 @@ func newFixture(t *testing.T) *fixture {
 		Recorder: recorder(t, c), Routine: NewRoutineEventLimiter(), Engine: render.NewEngine(), Clock: f.clock, Random: rand.Reader,
 		Namespace: ns, Settings: render.Settings{ClusterDNS: []string{"10.96.0.10"}, Namespace: ns}, CA: "ca",
 	}
-	f.ensure(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: api.NamespaceCloudInitSettings}})
-	f.ensure(&discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: "kubernetes-test", Labels: map[string]string{discoveryv1.LabelServiceName: "kubernetes"}},
-		AddressType: discoveryv1.AddressTypeIPv6,
-		Ports:       []discoveryv1.EndpointPort{{Name: new("https"), Port: new(int32(6443))}},
-		Endpoints: []discoveryv1.Endpoint{
-			{Addresses: []string{"fd00::2"}, Conditions: discoveryv1.EndpointConditions{Ready: new(false)}},
-			{Addresses: []string{"fd00::1"}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}},
-		},
-	})
-	f.ensure(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: api.SecretGetterToken},
-		Data:       map[string][]byte{"token": []byte("getter")},
-	})
-	f.ensure(&osm.OperatingSystemProfile{
-		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "osp-hand"},
-		Spec: osm.OperatingSystemProfileSpec{
-			OSName: "ubuntu", OSVersion: "24.04", Version: "v1.0.0",
-			SupportedCloudProviders: []osm.CloudProviderSpec{{Name: "aws"}},
-			ProvisioningConfig: osm.OSPConfig{Files: []osm.File{{Path: "/kubeconfig", Permissions: 600,
-				Content: osm.FileContent{Inline: &osm.FileContentInline{Data: "{{ .BootstrapKubeconfig }}"}}}}},
-		},
-	})
-	f.pool = &machines.MachineDeployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "pool", Annotations: map[string]string{api.AnnotationOSP: "osp-hand"}},
-		Spec: machines.MachineDeploymentSpec{Template: machines.MachineTemplateSpec{Spec: machines.MachineSpec{
-			Versions:     machines.MachineVersion{Kubelet: "1.35.0"},
-			ProviderSpec: machines.ProviderSpec{Value: &runtime.RawExtension{Raw: []byte(`{"cloudProvider":"aws","cloudProviderSpec":{},"operatingSystem":"ubuntu","operatingSystemSpec":{}}`)}},
-		}}},
-	}
+	poolfixture.Cluster(t, f.client)
+	f.ensure(poolfixture.Profile(ns, "aws"))
+	f.pool = poolfixture.Pool(ns, "pool", "aws")
 	f.ensure(f.pool)
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
@@ -130,12 +102,7 @@ func recorder(t *testing.T, c *cluster.Cluster) events.EventRecorder {
 	return broadcaster.NewRecorder(scheme, api.FieldManager)
 }
 
-func (f *fixture) ensure(obj client.Object) {
-	f.t.Helper()
-	if err := f.client.Create(f.t.Context(), obj); client.IgnoreAlreadyExists(err) != nil {
-		f.t.Fatal(err)
-	}
-}
+func (f *fixture) ensure(obj client.Object) { f.t.Helper(); poolfixture.Ensure(f.t, f.client, obj) }
 
 // reconcile runs until a run writes nothing late, and returns its result.
 func (f *fixture) reconcile() ctrl.Result {
@@ -281,7 +248,7 @@ func TestServiceAccountToken(t *testing.T) {
 	f := newFixture(t)
 	ns := f.pool.Namespace
 	f.r.TokenServiceAccount = client.ObjectKey{Namespace: ns, Name: "kubelets"}
-	if _, err := f.r.newTokens().FindOrGenerateBootstrap(t.Context(), f.pool, false); err == nil || !strings.Contains(err.Error(), "create it") {
+	if _, err := f.r.newTokens().FindBootstrap(t.Context(), f.pool, false); err == nil || !strings.Contains(err.Error(), "create it") {
 		t.Errorf("without the ServiceAccount: %v", err)
 	}
 	f.ensure(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "kubelets"}, Secrets: []corev1.ObjectReference{{Name: "other"}, {Name: "kubelets-token"}}})
@@ -291,7 +258,7 @@ func TestServiceAccountToken(t *testing.T) {
 		Type:       corev1.SecretTypeServiceAccountToken,
 		Data:       map[string][]byte{"token": []byte("sa-token")},
 	})
-	got, err := f.r.newTokens().FindOrGenerateBootstrap(t.Context(), f.pool, false)
+	got, err := f.r.newTokens().FindBootstrap(t.Context(), f.pool, false)
 	if err != nil || got.Value == "" || got.Create || got.Renew {
 		t.Errorf("got %+v, %v", got, err)
 	}

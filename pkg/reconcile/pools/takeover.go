@@ -1,7 +1,6 @@
 package pools
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -9,22 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 )
 
-// bootingIndex finds the Machines that have no node.
-const bootingIndex = "booting"
-
-const (
-	// bootPoll is the time between two reads of machines that boot while Secrets wait
-	// for them.
-	bootPoll = 15 * time.Second
-)
+// bootPoll is the time between two reads of machines that boot while Secrets wait for them.
+const bootPoll = 15 * time.Second
 
 // hasOSMDocuments reports whether a pool has a document that OSM made.
 func (o objects) hasOSMDocuments() bool { return takeover.HasOSMDocuments(o.provisioning, o.bootstrap) }
@@ -38,23 +29,6 @@ func (seen *observed) mayTakeOver(obj client.Object) bool {
 // shared reports whether an object has a name of another pool, too.
 func (seen *observed) shared(obj client.Object) bool {
 	return slices.ContainsFunc(seen.conflicts, func(other conflictingPool) bool { return other.sharesObjectName(obj) })
-}
-
-// selectOSMObjects returns the objects that OSM made for a pool, among those with its names. They name no
-// owner; the two without annotations are recognized by the other objects next to them.
-func (r reader) selectOSMObjects(ctx context.Context, md *cluster.MachineDeployment, have objects) ([]client.Object, error) {
-	seen := &observed{md: md, objects: have}
-	var err error
-	if seen.conflicts, err = r.conflictingPools(ctx, seen); err != nil {
-		return nil, err
-	}
-	out := slices.DeleteFunc(have.listExisting(), func(obj client.Object) bool { return !seen.mayTakeOver(obj) })
-	for _, secret := range []*corev1.Secret{have.kubeconfig, have.edge} {
-		if secret != nil && lineage.PoolOf(secret) == "" && len(out) > 0 && !seen.shared(secret) {
-			out = append(out, secret)
-		}
-	}
-	return out, nil
 }
 
 // takeOver completes a plan that writes Secrets of OSM, which are immutable: equivalent documents
@@ -127,7 +101,9 @@ func postponeWhileBooting(seen *observed, planned plan) plan {
 		}
 	}
 	if have.provisioning == nil {
-		wait.access, wait.edge.write, wait.provisioning = planned.access.RetainAll(), planned.edge.write, planned.provisioning
+		wait.access = planned.access.RetainAll()
+		wait.edge.write = planned.edge.write
+		wait.provisioning = planned.provisioning
 	}
 	wait.poll = earliestNonZero(wait.poll, bootPoll)
 	wait.rejection = &fault.Rejection{Reason: api.EventWaiting, Err: fmt.Errorf("machine %s is booting: the Secrets that another controller made are replaced once no machine boots, and at %s at the latest", seen.booting.machine, lineage.FormatTime(seen.booting.until))}
@@ -139,71 +115,6 @@ func postponeWhileBooting(seen *observed, planned plan) plan {
 func hasStaleWait(have *corev1.Secret, p plan) bool {
 	_, waits := have.Annotations[api.AnnotationWaitingSince]
 	return waits && p.readError == nil && p.unrenewed == nil
-}
-
-// booting is a machine that can be booting from the bootstrap document of a pool, "" if there is
-// none, and the latest end of the wait for it.
-type booting struct {
-	machine string
-	until   time.Time
-}
-
-// observeBooting finds the machine for which a replacement of documents waits.
-func (r reader) observeBooting(ctx context.Context, seen *observed) error {
-	machine, until, err := r.findBootingMachine(ctx, seen)
-	if err != nil {
-		return err
-	}
-	seen.booting = &booting{machine, until}
-	return nil
-}
-
-// findBootingMachine finds a machine that can be booting from the bootstrap document of a pool: it
-// has no node, and is not older than takeover.BootTime. Machines of other revisions did not get it:
-// machine-controller reads only a document with the revision of the MachineSet. It finds none after
-// the pool has waited that long: if machines that never join are created again and again, one of
-// them is always booting. until is the latest end of the wait. It reads the cache: when many pools
-// are taken over, each of them calls this more than once.
-func (r reader) findBootingMachine(ctx context.Context, seen *observed) (name string, until time.Time, err error) {
-	md, revision := seen.md, seen.objects.bootstrap.Annotations[api.AnnotationRevisionFor]
-	now := r.clock.Now()
-	latest := takeover.WaitingSince(now, seen.objects.provisioning, seen.objects.bootstrap).Add(takeover.BootTime)
-	if !now.Before(latest) {
-		return "", until, nil
-	}
-	opts := []client.ListOption{client.InNamespace(md.Namespace), client.UnsafeDisableDeepCopy}
-	if r.indexed {
-		opts = append(opts, client.MatchingFields{bootingIndex: "true"})
-	}
-	var machines cluster.MachineList // of the cache: not to be changed
-	if err := r.worker.List(ctx, &machines, opts...); err != nil {
-		return "", until, fmt.Errorf("listing Machines: %w", err)
-	}
-	for i := range machines.Items {
-		machine := &machines.Items[i]
-		end, booting := takeover.IsBooting(machine, now)
-		if !booting || end.Before(until) || end.Equal(until) && machine.Name > name {
-			continue // always select the same of several created in one second: the message must not depend on the order
-		}
-		ours, err := r.ofRevision(ctx, machine, md, revision)
-		if err != nil {
-			return "", until, err
-		}
-		if ours {
-			name, until = machine.Name, end
-		}
-	}
-	if until.After(latest) {
-		until = latest
-	}
-	return name, until, nil
-}
-
-// ofRevision reports whether a machine is of a MachineSet that was made for a revision of
-// a pool. A MachineSet that the cache has not yet is asked for.
-func (r reader) ofRevision(ctx context.Context, m *cluster.Machine, md *cluster.MachineDeployment, revision string) (bool, error) {
-	c, err := lineage.FollowOwners(ctx, kubeclient.Owners{r.worker, r.worker.Live}, m)
-	return c.Pool.UID == md.UID && c.Revision == revision, err
 }
 
 // describeDifferences names the differences to a document of OSM, for an event.

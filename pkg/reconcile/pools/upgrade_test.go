@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +15,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/secretdigest"
+	"github.com/osm-gitops/osm-gitops/test/poolfixture"
 )
 
 // Documents of another release remain unchanged: the release is not part of any comparison.
@@ -111,11 +111,5 @@ func TestWaitsForTheFirstLook(t *testing.T) {
 // source offers versions of profiles.
 func (f *fixture) source(entries ...api.ProfileEntry) {
 	f.t.Helper()
-	ps := &api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "source", Finalizers: []string{"gitops.k8c.io/profiles", "example.com/other"}},
-		Spec: api.ProfileSourceSpec{Directory: &api.DirectorySource{Path: "profiles"}, Interval: metav1.Duration{Duration: time.Minute}, RetryInterval: metav1.Duration{Duration: time.Minute}}}
-	f.ensure(ps)
-	ps.Status.Profiles = entries
-	if err := f.client.Status().Update(f.t.Context(), ps); err != nil {
-		f.t.Fatal(err)
-	}
+	poolfixture.Source(f.t, f.client, f.r.Namespace, entries...)
 }

@@ -96,6 +96,14 @@ func (w writer) remove(ctx context.Context, obj client.Object) error {
 	return nil
 }
 
+// removeEdge runs last: until another provider's documents exist, machines boot by the script.
+func (w writer) removeEdge(ctx context.Context, p edgePlan) error {
+	if p.remove == nil {
+		return nil
+	}
+	return w.remove(ctx, p.remove)
+}
+
 // writeSecret replaces a Secret in one update, or creates it.
 func (w writer) writeSecret(ctx context.Context, s *corev1.Secret) error {
 	if s.ResourceVersion == "" {

@@ -58,22 +58,7 @@ func (b *builtins) ship(version, content string) {
 }
 
 // profileFile returns a file with profile osp-a.
-func profileFile(version, content string) string {
-	return strings.NewReplacer("VERSION", version, "CONTENT", content).Replace(`apiVersion: operatingsystemmanager.k8c.io/v1alpha1
-kind: OperatingSystemProfile
-metadata: {name: osp-a}
-spec:
-  osName: ubuntu
-  osVersion: "24.04"
-  version: VERSION
-  supportedCloudProviders: [{name: aws}]
-  bootstrapConfig:
-    files:
-    - path: /etc/a
-      content: {inline: {data: CONTENT}}
-  provisioningConfig: {}
-`)
-}
+func profileFile(version, content string) string { return artifactProfile("osp-a", version, content) }
 
 func (b *builtins) keep() {
 	b.t.Helper()

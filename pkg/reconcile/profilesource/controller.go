@@ -30,7 +30,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/approval"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/inventory"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/objects"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/retention"
@@ -216,63 +215,43 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, err
 		}
 	}
-	out, err := r.sync(ctx, &ps)
-	result, reported := r.report(ctx, &ps, out, err)
-	if err != nil || reported != nil || r.Custom {
-		return result, reported
+	return r.reconcile(ctx, &ps)
+}
+
+// reconcile observes, plans and applies twice. Current versions come first: pools wait for them, and
+// no error of reading the others may stop them. What decides about the others is read after that
+// write, so that it contains the new objects and is recent when objects are deleted. The report in
+// between writes the status, with the inventory of both plans, before anything is deleted.
+func (r *Reconciler) reconcile(ctx context.Context, ps *api.ProfileSource) (ctrl.Result, error) {
+	seen, err := r.observe(ctx, ps)
+	if err != nil {
+		return r.report(ctx, ps, seen.outcome(), err)
 	}
-	if err := out.retention.CreateAndPrune(ctx, out.state, out.versions); err != nil {
+	want := inventory.NewPlan(ps, seen.Snapshot, seen.catalogue, seen.Others)
+	did, err := r.ensureObjects(ctx, seen.Approved, want)
+	if err != nil {
+		return r.report(ctx, ps, outcome{}, err)
+	}
+	entries := inventory.NextEntries(ps, want, did.failed, did.signatures, r.writer().ObjectNameFor)
+	if r.Custom { // a seed has no other versions
+		return r.report(ctx, ps, r.newOutcome(seen, want, did, entries, nil), nil)
+	}
+
+	others := r.retention(seen.archive)
+	versions, conflicts, err := r.observeVersions(ctx, others, seen, want, entries)
+	if err != nil {
+		return r.report(ctx, ps, outcome{}, err)
+	}
+	todo := retention.NewPlan(ps, entries, versions)
+	result, err := r.report(ctx, ps, r.newOutcome(seen, want, did, todo.Entries, conflicts), nil)
+	if err != nil {
+		return result, err
+	}
+	done, err := others.Apply(ctx, seen.Approved, todo)
+	if err := others.Report(ctx, ps, done, err); err != nil {
 		return ctrl.Result{}, err
 	}
 	return result, nil
-}
-
-// outcome is the result of one reconciliation of a source.
-type outcome struct {
-	revision               string             // the revision that was read
-	from                   string             // its repository
-	approval               approval.Result    // why it can be applied
-	requestedAt            time.Time          // when the server was asked; zero without a server
-	entries                []api.ProfileEntry // the new inventory
-	created                []catalog.Version  // versions that became objects
-	restored               []string           // objects that others had changed
-	rejected               []error            // what was not applied from the revision
-	slow                   string             // why edits are noticed with a delay
-	webhookWithoutReceiver bool               // the spec has a webhook, but the controller does not listen for pushes
-	state                  objects.Approved
-	retention              *retention.Retainer
-	versions               *retention.VersionIndexes // all versions; nil if they are unknown
-	conflicts              []string                  // messages about others that apply a profile of this source
-}
-
-// sync reads the source and creates the objects of its current versions. An error means that
-// nothing can be said about the source; rejected files are not an error.
-func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, error) {
-	seen, out, err := r.observe(ctx, ps)
-	if err != nil {
-		return out, err
-	}
-	want := inventory.NewPlan(ps, seen.Snapshot, seen.catalogue, seen.Others)
-	out.rejected = want.Rejected
-	did, err := r.ensureObjects(ctx, seen.Approved, want)
-	if err != nil {
-		return outcome{}, err
-	}
-	out.created, out.restored = did.created, did.restored
-	out.rejected = append(out.rejected, did.rejected...)
-	out.entries = inventory.NextEntries(ps, want, did.failed, did.signatures, r.writer().ObjectNameFor)
-	if r.Custom {
-		return out, nil
-	}
-	if out.conflicts, err = r.writer().ConflictingAppliers(ctx, ps.Namespace, want.Current); err != nil {
-		return outcome{}, err
-	}
-	out.retention = r.retention(seen.archive)
-	if out.versions, err = out.retention.IndexVersions(ctx, seen.Approved, seen.catalogue, want.Current, want.Retained); err != nil {
-		return outcome{}, err
-	}
-	out.entries, err = out.retention.AddVersionsAndPruneEntries(ctx, ps, out.entries, out.versions)
-	return out, err
 }
 
 // retention returns the part that handles the versions that are not current.

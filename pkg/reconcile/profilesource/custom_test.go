@@ -2,6 +2,7 @@ package profilesource
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,6 +24,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 	"github.com/osm-gitops/osm-gitops/test/platforms"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // newCustom is newFollowing in a seed of KKP.
@@ -406,11 +408,12 @@ func (f *following) schema(change func(properties map[string]any), stands func()
 		change(properties.(map[string]any))
 		f.do(unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"))
 		f.do(cluster.Shared(f.t).ApplyObjects(context.WithoutCancel(f.t.Context()), crd))
-		for deadline := time.Now().Add(30 * time.Second); !stands(); time.Sleep(50 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				f.t.Fatal("the kind did not change")
+		testenv.Await(f.t, 30*time.Second, "the definition is in force", func() error {
+			if !stands() {
+				return errors.New("the kind did not change")
 			}
-		}
+			return nil
+		})
 	}
 	install(change, stands)
 	restore = func() { install(func(map[string]any) {}, func() bool { return !stands() }) }

@@ -15,6 +15,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // weak returns a client that has every permission except to delete profiles.
@@ -41,15 +42,10 @@ func (f *following) weak() client.Client {
 	c, err := client.New(config, client.Options{Scheme: scheme})
 	f.do(err)
 	// The authorizer of the API server applies the role after a moment.
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		var list api.ProfileSourceList
-		if err = c.List(f.t.Context(), &list, client.InNamespace(f.ps.Namespace)); err == nil {
-			return c
-		}
-		if time.Now().After(deadline) {
-			f.t.Fatal(err)
-		}
-	}
+	testenv.Await(f.t, 10*time.Second, "the role is in force", func() error {
+		return c.List(f.t.Context(), &api.ProfileSourceList{}, client.InNamespace(f.ps.Namespace))
+	})
+	return c
 }
 
 // Without the permission to delete, objects remain. One event reports it, and neither the

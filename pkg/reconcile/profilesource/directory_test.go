@@ -1,6 +1,8 @@
 package profilesource
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // An edit in a directory is applied within seconds, although the interval is weeks long. A
@@ -28,11 +31,12 @@ func TestWatchedDirectory(t *testing.T) {
 	watches := b.r.Fetcher.WatchedDirectories
 	watching := func(want int) {
 		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); watches() != want; time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%d watches, want %d", watches(), want)
+		testenv.Await(t, 20*time.Second, fmt.Sprintf("there are %d watches", want), func() error {
+			if now := watches(); now != want {
+				return fmt.Errorf("there are %d", now)
 			}
-		}
+			return nil
+		})
 	}
 	write("team/a.yaml", artifactProfile("osp-a", "v1.0.0", "one"))
 	ps := b.source("dir", api.ProfileSourceSpec{Directory: &api.DirectorySource{Path: "team"}})
@@ -42,18 +46,18 @@ func TestWatchedDirectory(t *testing.T) {
 	begin := time.Now()
 	write("team/a.yaml", artifactProfile("osp-a", "v1.0.0", "two"))
 	var second string
-	for second = first; second == first; second = b.get("dir").Status.Profiles[0].Version {
-		if time.Since(begin) > 10*time.Second {
-			t.Fatal("an edit was not noticed")
+	testenv.Await(t, 10*time.Second, "an edit is noticed", func() error {
+		if second = b.get("dir").Status.Profiles[0].Version; second == first {
+			return errors.New("the version is " + first)
 		}
-		time.Sleep(5 * time.Millisecond)
-	}
+		return nil
+	})
 	t.Logf("an edit was applied after %s", time.Since(begin))
 	if !strings.HasPrefix(second, "v1.0.0-dirty.") {
 		t.Errorf("the version is %s", second)
 	}
 	version := b.get("dir").ResourceVersion
-	time.Sleep(2 * time.Second)
+	time.Sleep(2 * time.Second) // longer than from an edit to its report, so a write would have come by now
 	if again := b.get("dir").ResourceVersion; again != version {
 		t.Error("it goes on although nothing changes")
 	}

@@ -10,9 +10,12 @@
 // ready. Its patch helper sends the status and the conditions in two requests.
 //
 // It never changes an OperatingSystemProfile and never deletes one because a file is invalid.
-// Start with Reconcile in controller.go: observe.go reads, package inventory decides which profiles
-// are offered, apply.go creates the objects of current versions, events.go turns the outcome into
-// status, conditions and events. The packages below know whether a revision may be applied
-// (approval), the objects of versions (objects), which versions remain (retention), and the
+// Start with reconcile in controller.go, which has two rounds. In the first, observe reads the
+// source, package inventory decides which profiles are offered, and apply.go creates the objects of
+// current versions. In the second, observeVersions reads after this write which objects exist and
+// what refers to them, retention.NewPlan decides about the other versions, events.go turns the
+// outcome of both into status, conditions and events, and only then retention creates and deletes.
+// The finalizer is written before the first round. The packages below know whether a revision may be
+// applied (approval), the objects of versions (objects), which versions remain (retention), and the
 // ProfileSource of the built-in profiles (builtin).
 package profilesource

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/fetcher"
 	"github.com/osm-gitops/osm-gitops/pkg/phrase"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/approval"
@@ -37,6 +39,44 @@ const (
 	// maxNamed limits the rejected items that a condition names, and the events about them.
 	maxNamed = 20
 )
+
+// outcome is the result of one reconciliation of a source.
+type outcome struct {
+	revision               string             // the revision that was read
+	from                   string             // its repository
+	approval               approval.Result    // why it can be applied
+	requestedAt            time.Time          // when the server was asked; zero without a server
+	entries                []api.ProfileEntry // the new inventory
+	created                []catalog.Version  // versions that became objects
+	restored               []string           // objects that others had changed
+	rejected               []error            // what was not applied from the revision
+	slow                   string             // why edits are noticed with a delay
+	webhookWithoutReceiver bool               // the spec has a webhook, but the controller does not listen for pushes
+	conflicts              []string           // messages about others that apply a profile of this source
+}
+
+// outcome returns what is known of a revision that may not have been approved, nothing if none was read.
+func (o observed) outcome() outcome {
+	if o.Snapshot == nil {
+		return outcome{}
+	}
+	return outcome{revision: o.Snapshot.Revision, from: o.Snapshot.Repository, approval: o.Approval}
+}
+
+// newOutcome returns the outcome of a revision that was approved. Rejected files are part of it and
+// not an error.
+func (r *Reconciler) newOutcome(seen observed, want inventory.Plan, did applied, entries []api.ProfileEntry, conflicts []string) outcome {
+	out := seen.outcome()
+	out.requestedAt = seen.Snapshot.RequestedAt
+	out.entries = entries
+	out.created = did.created
+	out.restored = did.restored
+	out.rejected = slices.Concat(want.Rejected, did.rejected)
+	out.slow = seen.slow
+	out.webhookWithoutReceiver = seen.Source.Spec.Webhook != nil && !r.Hooks
+	out.conflicts = conflicts
+	return out
+}
 
 // report is the only place that turns an outcome into conditions, events and the time of
 // the next reconciliation. It writes the status once, and only if it changed.
@@ -366,7 +406,7 @@ type failureClass struct {
 	final  bool // only another spec or another commit fixes it
 }
 
-// classify returns the class of an error of sync.
+// classify returns the class of an error that report is called with.
 func classify(err error) failureClass {
 	var spec *fetcher.SpecError
 	var wait *fetcher.WaitError

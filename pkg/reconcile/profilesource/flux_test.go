@@ -217,14 +217,14 @@ func (b *bench) get(name string) *api.ProfileSource {
 func (b *bench) until(name, reason, says string) *api.ProfileSource {
 	b.t.Helper()
 	var ps *api.ProfileSource
-	b.do(testenv.Until(b.t.Context(), 30*time.Second, "Ready has "+reason+" and says "+says, func() error {
+	testenv.Await(b.t, 30*time.Second, "Ready has "+reason+" and says "+says, func() error {
 		ps = b.get(name)
 		ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition)
 		if ready == nil || ready.Reason != reason || ready.ObservedGeneration != ps.Generation || !strings.Contains(ready.Message, says) {
 			return fmt.Errorf("it is %+v", ready)
 		}
 		return nil
-	}))
+	})
 	return ps
 }
 
@@ -317,11 +317,12 @@ func TestFlux(t *testing.T) {
 		b.change("git", func(ps *api.ProfileSource) {
 			ps.Annotations = map[string]string{meta.ReconcileRequestAnnotation: "now"}
 		})
-		for deadline := time.Now().Add(20 * time.Second); b.get("git").Status.GetLastHandledReconcileRequest() != "now"; time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal("the request is not handled")
+		testenv.Await(t, 20*time.Second, "the request is handled", func() error {
+			if got := b.get("git").Status.GetLastHandledReconcileRequest(); got != "now" {
+				return fmt.Errorf("the last one is %q", got)
 			}
-		}
+			return nil
+		})
 		if after := b.downloads(); after != before {
 			t.Errorf("%d downloads before, %d after", before, after)
 		}
@@ -457,9 +458,12 @@ func TestFlux(t *testing.T) {
 	t.Run("Flux goes while nobody names its kind", func(t *testing.T) {
 		b.change("elsewhere", func(ps *api.ProfileSource) { ps.Spec.SourceRef.Kind = sourcev1.BucketKind })
 		b.do(b.client.Delete(t.Context(), b.get("git")))
-		for deadline := time.Now().Add(30 * time.Second); b.r.Fetcher.Flux.IsWatching(sourcev1.GitRepositoryKind) && time.Now().Before(deadline); {
-			time.Sleep(20 * time.Millisecond)
-		}
+		testenv.Await(t, 30*time.Second, "the watch of GitRepositories ends", func() error {
+			if b.r.Fetcher.Flux.IsWatching(sourcev1.GitRepositoryKind) {
+				return errors.New("they are watched")
+			}
+			return nil
+		})
 		b.uninstall()
 		asked := b.lists.Load()
 		time.Sleep(4 * time.Second) // a reflector would have listed again after 0.8 s and after twice that

@@ -30,6 +30,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/retention"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/gittest"
 )
 
 // following is a Reconciler that follows a real repository on a real server, step by step
@@ -47,8 +48,8 @@ type following struct {
 
 func newFollowing(t *testing.T, change func(git *api.GitSource)) *following {
 	t.Helper()
-	log.SetOutput(io.Discard) // the Git server logs every request
-	t.Setenv("GIT_CONFIG_GLOBAL", os.DevNull)
+	log.SetOutput(io.Discard)                 // the Git server logs every request
+	t.Setenv("GIT_CONFIG_GLOBAL", os.DevNull) // of the server
 	t.Setenv("GIT_CONFIG_SYSTEM", os.DevNull)
 	server, err := gittestserver.NewTempGitServer()
 	if err != nil {
@@ -98,14 +99,7 @@ func (f *following) do(err error) {
 
 func (f *following) git(args ...string) string {
 	f.t.Helper()
-	cmd := exec.CommandContext(f.t.Context(), "git", args...)
-	cmd.Dir = f.dir
-	cmd.Env = append(os.Environ(), "GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ben", "GIT_COMMITTER_EMAIL=ben@example.com")
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		f.t.Fatalf("git %q: %v\n%s", args, err, out)
-	}
-	return strings.TrimSpace(string(out))
+	return gittest.Git(f.t, f.dir, args...)
 }
 
 // key creates a key for signing commits, and returns its line for allowed_signers.

@@ -13,6 +13,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/fetcher"
 	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/approval"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/inventory"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/objects"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/retention"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
@@ -23,36 +24,44 @@ type observed struct {
 	objects.Approved
 	catalogue *catalog.Catalog
 	archive   *retention.Archive
+	slow      string // why edits are noticed with a delay
 }
 
 // observe fetches the source, verifies that its revision can be applied, and reads its
-// profiles. If approval fails, the outcome still names the revision and its repository.
-func (r *Reconciler) observe(ctx context.Context, ps *api.ProfileSource) (observed, outcome, error) {
+// profiles. If approval fails, it still returns the revision and the result.
+func (r *Reconciler) observe(ctx context.Context, ps *api.ProfileSource) (observed, error) {
 	cached, err := r.sourceCacheFor(ps)
 	if err != nil {
-		return observed{}, outcome{}, err
+		return observed{}, err
 	}
 	began := time.Now()
 	snap, slow, err := r.checkSpecAndFetch(ctx, ps, cached.fetched)
 	r.measureFetch(ctx, ps, began, err)
 	if err != nil {
-		return observed{}, outcome{}, err
+		return observed{}, err
 	}
-	out := outcome{revision: snap.Revision, from: snap.Repository}
-	if out.approval, err = cached.approver.Approve(ctx, ps, snap); err != nil {
-		return observed{}, out, err // the report names the revision that was not approved
+	seen := observed{Approved: objects.Approved{Source: ps, Snapshot: snap, Indexer: cached.indexer}, archive: cached.archive, slow: slow}
+	if seen.Approval, err = cached.approver.Approve(ctx, ps, snap); err != nil {
+		return seen, err // the report names the revision that was not approved
 	}
-	l := objects.Approved{Source: ps, Snapshot: snap, Indexer: cached.indexer, Approval: out.approval}
-	cat, err := l.Indexer.Catalog(ctx, snap)
+	if seen.catalogue, err = seen.Indexer.Catalog(ctx, snap); err != nil {
+		return observed{}, fmt.Errorf("indexing %s: %w", snap.Revision, err)
+	}
+	if seen.Others, err = retention.OtherSources(ctx, r.Client, ps); err != nil {
+		return observed{}, err
+	}
+	return seen, nil
+}
+
+// observeVersions reads what exists after the objects of current versions were written: all versions
+// of the source's profiles, what refers to them, and who else applies a profile of the source.
+func (r *Reconciler) observeVersions(ctx context.Context, others *retention.Retainer, seen observed, want inventory.Plan, entries []api.ProfileEntry) (versions retention.Observed, conflicts []string, err error) {
+	conflicts, err = r.writer().ConflictingAppliers(ctx, seen.Source.Namespace, want.Current)
 	if err != nil {
-		return observed{}, outcome{}, fmt.Errorf("indexing %s: %w", snap.Revision, err)
+		return versions, nil, err
 	}
-	if l.Others, err = retention.OtherSources(ctx, r.Client, ps); err != nil {
-		return observed{}, outcome{}, err
-	}
-	out.state, out.slow, out.requestedAt = l, slow, snap.RequestedAt
-	out.webhookWithoutReceiver = ps.Spec.Webhook != nil && !r.Hooks
-	return observed{Approved: l, catalogue: cat, archive: cached.archive}, out, nil
+	versions, err = others.Observe(ctx, seen.Approved, seen.catalogue, want, entries)
+	return versions, conflicts, err
 }
 
 // checkSpecAndFetch fetches the current content of a source, unless its spec.git.verify cannot be met.

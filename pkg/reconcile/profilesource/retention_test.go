@@ -22,6 +22,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/retention"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // withPools gives the reconciler the pools of its namespace.
@@ -55,14 +56,17 @@ func (f *following) pool(name, pin string) *machines.MachineDeployment {
 // known waits until the cache has the current state of a pool.
 func (f *following) known(md *machines.MachineDeployment) {
 	f.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	testenv.Await(f.t, 30*time.Second, "the cache has the state of pool "+md.Name, func() error {
 		var there machines.MachineDeployment
 		err := f.pools.Reader().Get(f.t.Context(), client.ObjectKeyFromObject(md), &there)
-		if err == nil && there.ResourceVersion == md.ResourceVersion && md.ResourceVersion != "" || apierrors.IsNotFound(err) && md.ResourceVersion == "" {
-			return
+		if apierrors.IsNotFound(err) && md.ResourceVersion == "" {
+			return nil
 		}
-	}
-	f.t.Fatalf("the cache does not follow pool %s", md.Name)
+		if err == nil && (there.ResourceVersion != md.ResourceVersion || md.ResourceVersion == "") {
+			return fmt.Errorf("it has version %q, not %q", there.ResourceVersion, md.ResourceVersion)
+		}
+		return err
+	})
 }
 
 // config creates the configuration of a pool that uses a version of osp-a.

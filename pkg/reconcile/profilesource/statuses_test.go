@@ -6,6 +6,8 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -26,6 +28,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // statusHost is the API of a Git host: it accepts statuses, and issues tokens of an app.
@@ -99,22 +102,20 @@ func (h *statusHost) issue(w http.ResponseWriter, r *http.Request) {
 // wait waits for the next status, and checks that it contains all parts.
 func (h *statusHost) wait(parts ...string) {
 	h.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	var got string
+	testenv.Await(h.t, 30*time.Second, fmt.Sprintf("the host gets a status with %q", parts), func() error {
 		h.mu.Lock()
-		var got string
-		if len(h.got) > 0 {
-			got, h.got = h.got[0], h.got[1:]
+		defer h.mu.Unlock()
+		if len(h.got) == 0 {
+			return errors.New("it gets none")
 		}
-		h.mu.Unlock()
-		if got == "" && time.Now().Before(deadline) {
-			continue
+		got, h.got = h.got[0], h.got[1:]
+		return nil
+	})
+	for _, part := range parts {
+		if !strings.Contains(got, part) {
+			h.t.Errorf("the host got %q, and not %q", got, part)
 		}
-		for _, part := range parts {
-			if !strings.Contains(got, part) {
-				h.t.Errorf("the host got %q, and not %q", got, part)
-			}
-		}
-		return
 	}
 }
 
@@ -231,6 +232,18 @@ func TestStatusOfRefusedCommits(t *testing.T) {
 	h.wait(held+" success", "1 profile applied")
 }
 
+// refusal waits until the host's refusal of a status is told, and returns the events until then.
+func (f *following) refusal() (said string) {
+	f.t.Helper()
+	testenv.Await(f.t, 30*time.Second, "a refused status is told", func() error {
+		if said += f.told(); !strings.Contains(said, "CommitStatusRefused") {
+			return fmt.Errorf("told is %q", said)
+		}
+		return nil
+	})
+	return said
+}
+
 // Statuses use the proxy of the repository.
 func TestStatusesThroughTheProxy(t *testing.T) {
 	f, h := newFollowing(t, nil), newStatusHost(t)
@@ -251,10 +264,7 @@ func TestStatusesThroughTheProxy(t *testing.T) {
 		StringData: map[string]string{"address": proxy, "username": "robot", "password": proxyPassword + "-old"},
 	}))
 	f.r.Statuses.EnqueueReconciliation(commitstatus.Reconciliation{Source: f.ps, Revision: "main@sha1:" + strings.Repeat("b", 40)})
-	var said string
-	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(said, "CommitStatusRefused") && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		said += f.told()
-	}
+	said := f.refusal()
 	if !strings.Contains(said, "answers 407: check username and password in the Secret of spec.git.proxySecretRef") || strings.Contains(said, "c4n4ry") {
 		t.Errorf("told is %q", said)
 	}
@@ -295,25 +305,18 @@ func TestStatusesByGitHubApp(t *testing.T) {
 	t.Run("that may not", func(t *testing.T) {
 		f, h, _ := follow(t)
 		h.refuse(http.StatusUnprocessableEntity)
-		refused := func() (said string) {
-			t.Helper()
-			for deadline := time.Now().Add(30 * time.Second); !strings.Contains(said, "CommitStatusRefused") && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-				said += f.told()
-			}
-			return said
-		}
 		f.commit("", "v1.0.0", "one")
 		for range 3 {
 			f.asks()
-			time.Sleep(200 * time.Millisecond)
+			time.Sleep(200 * time.Millisecond) // an event for each would have come by now
 		}
-		if said := refused(); !strings.Contains(said, `GitHub answers 422 Unprocessable Entity; grant the app the repository permission Commit statuses: write, and its installation access to "osps"`) ||
+		if said := f.refusal(); !strings.Contains(said, `GitHub answers 422 Unprocessable Entity; grant the app the repository permission Commit statuses: write, and its installation access to "osps"`) ||
 			strings.Contains(said, "c4n4ry") || strings.Count(said, "CommitStatusRefused") != 1 {
 			t.Errorf("told is %q", said)
 		}
 		f.commit("", "v1.0.1", "another") // the missing permission is reported once
 		f.asks()
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(200 * time.Millisecond) // a status would have been sent by now
 		if diff := cmp.Diff([]string{read, write, write}, h.asked()); diff != "" {
 			t.Error(diff)
 		}
@@ -321,7 +324,7 @@ func TestStatusesByGitHubApp(t *testing.T) {
 		h.refuse(http.StatusForbidden)
 		f.commit("", "v1.1.0", "two")
 		f.asks()
-		if said := refused(); !strings.Contains(said, "phase token: GitHub answers 403 Forbidden; check whether the installation is suspended") || strings.Contains(said, "c4n4ry") {
+		if said := f.refusal(); !strings.Contains(said, "phase token: GitHub answers 403 Forbidden; check whether the installation is suspended") || strings.Contains(said, "c4n4ry") {
 			t.Errorf("told is %q", said)
 		}
 	})

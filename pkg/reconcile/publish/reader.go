@@ -36,8 +36,8 @@ type Reader struct {
 // Read reads the pools, their settings, and the objects that determine their profiles. Pools that
 // are being deleted are omitted. A pool whose settings cannot be read is an error, because a
 // snapshot without it would hide what a change does to it.
-func (r Reader) Read(ctx context.Context) (impact.ClusterSnapshot, error) {
-	out := impact.ClusterSnapshot{Namespace: r.Namespace, Settings: map[string]impact.Settings{}, Pools: []impact.Pool{}}
+func (r Reader) Read(ctx context.Context) (impact.PoolSnapshot, error) {
+	out := impact.PoolSnapshot{Namespace: r.Namespace, Settings: map[string]impact.Settings{}, Pools: []impact.Pool{}}
 	records, err := r.records(ctx)
 	if err != nil {
 		return out, err
@@ -124,7 +124,7 @@ func mostUsedSettings(records map[string]render.Record) string {
 }
 
 // readAndAddSettings reads settings, once.
-func (r Reader) readAndAddSettings(ctx context.Context, out *impact.ClusterSnapshot, digest string) (impact.Settings, error) {
+func (r Reader) readAndAddSettings(ctx context.Context, out *impact.PoolSnapshot, digest string) (impact.Settings, error) {
 	if s, ok := out.Settings[digest]; ok {
 		return s, nil
 	}
@@ -145,7 +145,7 @@ func (r Reader) readAndAddSettings(ctx context.Context, out *impact.ClusterSnaps
 // addUserSources adds the ProfileSources that users created, with the profiles in their status. The
 // source of the built-in profiles is omitted: a comparison reads those from its own release. Of the
 // maintenance windows, those that limit the replacement of machines are added.
-func (r Reader) addUserSources(ctx context.Context, out *impact.ClusterSnapshot) error {
+func (r Reader) addUserSources(ctx context.Context, out *impact.PoolSnapshot) error {
 	var list api.ProfileSourceList
 	if err := r.Management.List(ctx, &list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing ProfileSources: %w", err)
@@ -168,7 +168,7 @@ func (r Reader) addUserSources(ctx context.Context, out *impact.ClusterSnapshot)
 }
 
 // addUnmanagedProfiles reads the OperatingSystemProfiles that no ProfileSource created.
-func (r Reader) addUnmanagedProfiles(ctx context.Context, out *impact.ClusterSnapshot) error {
+func (r Reader) addUnmanagedProfiles(ctx context.Context, out *impact.PoolSnapshot) error {
 	var list osm.OperatingSystemProfileList
 	if err := r.Management.List(ctx, &list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing OperatingSystemProfiles: %w", err)

@@ -20,6 +20,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 	"github.com/osm-gitops/osm-gitops/test/slow"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{})) }
@@ -60,18 +61,19 @@ func serve(t *testing.T, more ...func(l *Listener)) *served {
 			t.Error(err)
 		}
 	})
-	for {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", l.Address)
-		if err == nil {
-			conn.Close()
-			return s
-		}
+	testenv.Await(t, 30*time.Second, "the receiver listens", func() error {
 		select {
 		case err := <-done:
 			t.Fatal(err)
-		case <-time.After(10 * time.Millisecond):
+		default:
 		}
-	}
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", l.Address)
+		if err == nil {
+			conn.Close()
+		}
+		return err
+	})
+	return s
 }
 
 func freeAddress(t *testing.T) string {
@@ -281,7 +283,7 @@ func TestKeyIsReplaced(t *testing.T) {
 	s.want(202, path, sign("gitlab", "old", body), body)
 	s.do(s.client.Patch(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "key"}},
 		client.RawPatch("application/merge-patch+json", []byte(`{"data":{"token":"bmV3"}}`))))
-	time.Sleep(keyLife + 100*time.Millisecond)
+	time.Sleep(keyLife + 100*time.Millisecond) // the cache of keys has no clock that a test can set
 	s.want(401, path, sign("gitlab", "old", body), body)
 	s.want(202, path, sign("gitlab", "new", body), body)
 }
@@ -328,7 +330,7 @@ func TestSlowStranger(t *testing.T) {
 			if _, err := conn.Write([]byte{b}); err != nil {
 				return
 			}
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond) // as a slow client does
 		}
 	}()
 	_, err = io.Copy(io.Discard, conn)

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"net/http"
@@ -14,6 +15,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // A certificate that is replaced on disk is served without a restart.
@@ -41,13 +44,12 @@ func TestCertificateIsReplaced(t *testing.T) {
 		t.Errorf("certificate %d is served", got)
 	}
 	pool.AddCert(writeCertificate(t, cert, key, 2))
-	deadline := time.Now().Add(30 * time.Second)
-	for served() != 2 {
-		if time.Now().After(deadline) {
-			t.Fatal("the old certificate is still served")
+	testenv.Await(t, 30*time.Second, "the new certificate is served", func() error {
+		if got := served(); got != 2 {
+			return fmt.Errorf("it is certificate %d", got)
 		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		return nil
+	})
 }
 
 func writeCertificate(t *testing.T, certFile, keyFile string, serial int64) *x509.Certificate {

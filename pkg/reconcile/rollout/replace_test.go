@@ -27,7 +27,7 @@ import (
 func (b *bench) still(when, name, want string) {
 	b.t.Helper()
 	b.poke()
-	time.Sleep(2 * settle)
+	time.Sleep(2 * settle) // a write would have come by now
 	if got := b.templateAnnotation(name); got != want {
 		b.t.Errorf("%s: the template annotation of %s is %q, want %q", when, name, got, want)
 	}

@@ -402,11 +402,11 @@ func TestMachinesAreReplacedInTurn(t *testing.T) {
 		b.machine(name, name+"-old")
 	}
 	b.pool("c", 5, replace)
-	time.Sleep(1100 * time.Millisecond) // machines may wait for their first document
+	b.second() // machines may wait for their first document
 	b.pool("alone", 0, nil)
 	b.machine("alone", "alone-old")
 	b.follow()
-	time.Sleep(1100 * time.Millisecond) // times of the API have whole seconds
+	b.second()
 	before := b.md("alone")
 	b.push("v2.0.0")
 	r := b.is("v2.0.0", 0, "Replacing")
@@ -427,11 +427,7 @@ func TestMachinesAreReplacedInTurn(t *testing.T) {
 	}
 	replaced("a")
 	b.restart()
-	b.poke()
-	time.Sleep(2 * settle)
-	if got := b.templateAnnotation("b"); got != "" {
-		t.Fatalf("b is annotated %q while a is replacing machines", got)
-	}
+	b.still("while a is replacing machines", "b", "")
 	b.eventually("counts", func() error {
 		if got := b.source().Status.Replacements; got == nil || *got != (api.Replacements{Replacing: 1, Waiting: 1}) {
 			return fmt.Errorf("they are %+v", got)
@@ -515,9 +511,9 @@ func TestNothingToWaitForWithoutAGate(t *testing.T) {
 		"a rollout, no gate":  {Spec: api.ProfileSourceSpec{Rollout: &api.Rollout{}}},
 		"a gate, no profiles": {Spec: api.ProfileSourceSpec{Rollout: &api.Rollout{Gate: api.GateWaves}}},
 	} {
-		out, again, err := (&Reconciler{}).decideRolloutsAndReplacements(t.Context(), &observed{source: source})
-		if again != 0 || err != nil || len(out.rollouts) > 0 {
-			t.Errorf("%s: again after %s, rollouts %+v (err %v)", name, again, out.rollouts, err)
+		planned := newPlan(&observed{source: source})
+		if planned.next != 0 || planned.source != nil && len(planned.source.Status.Rollouts) > 0 {
+			t.Errorf("%s: the plan is %+v", name, planned)
 		}
 	}
 }
@@ -534,8 +530,8 @@ func TestNoWriteWithoutWaves(t *testing.T) {
 	if err := cl.Create(t.Context(), ps); err != nil {
 		t.Fatal(err)
 	}
-	r := &Reconciler{Management: cl}
-	if _, err := r.writeStatusAndEmitEvents(t.Context(), &observed{source: ps}, outcome{}); err != nil {
+	r, seen := &Reconciler{Management: cl}, &observed{source: ps}
+	if _, err := r.apply(t.Context(), seen, newPlan(seen)); err != nil {
 		t.Fatal(err)
 	}
 	var after api.ProfileSource

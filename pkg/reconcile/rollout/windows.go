@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -9,22 +8,12 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rollout/waves"
 	"github.com/osm-gitops/osm-gitops/pkg/selection/windows"
 )
 
-// maxSkew is the difference of two clocks that is ignored. The API server's clock is known with
-// a precision of seconds.
-const maxSkew = 30 * time.Second
-
-const (
-	// clockCheck is the longest wait while there are windows, because a timer does not notice
-	// that a clock was set.
-	clockCheck = time.Minute
-	// maxWindowAge limits the use of an evaluation without an edge: to evaluate windows every
-	// five minutes without a break takes 0.1 s.
-	maxWindowAge = 24 * time.Hour
-)
+// maxWindowAge limits the use of an evaluation without an edge: to evaluate windows every
+// five minutes without a break takes 0.1 s.
+const maxWindowAge = 24 * time.Hour
 
 // windowState is the state of the maintenance windows of one generation of a ProfileSource
 // between two instants.
@@ -35,32 +24,6 @@ type windowState struct {
 	waitsFor    map[string]string // by use: the next opening, absent if the use is allowed
 	status      []api.WindowStatus
 	invalid     []error
-}
-
-// windowTime returns the later of two clocks that differ by more than maxSkew.
-func (r *Reconciler) windowTime() time.Time {
-	now := r.Clock.Now()
-	if ahead := r.Ahead(); ahead > maxSkew {
-		return now.Add(ahead)
-	}
-	return now
-}
-
-// observeWindows evaluates the maintenance windows of the source, if that was not done for this
-// time. It returns the time until they must be observed again, 0 without windows.
-func (r *Reconciler) observeWindows(seen *observed) (again time.Duration) {
-	if seen.source == nil {
-		return 0
-	}
-	now, state := r.windowTime(), r.windows[seen.source.Name]
-	if state.uid != seen.source.UID || state.generation != seen.source.Generation || now.Before(state.from) || !now.Before(state.until) {
-		state = evaluateWindows(seen.source, now)
-		r.windows[seen.source.Name] = state
-	}
-	if seen.windows = state; len(state.status) == 0 {
-		return 0
-	}
-	return min(clockCheck, state.until.Sub(now))
 }
 
 func evaluateWindows(ps *api.ProfileSource, now time.Time) windowState {
@@ -90,25 +53,6 @@ func evaluateWindows(ps *api.ProfileSource, now time.Time) windowState {
 		out.status = append(out.status, status)
 	}
 	return out
-}
-
-// windowEdgePassed reports whether a window can have opened or closed since the run began.
-func (r *Reconciler) windowEdgePassed(seen *observed) bool {
-	return len(seen.windows.status) > 0 && !r.windowTime().Before(seen.windows.until)
-}
-
-// describeWaiting returns which pools wait for which maintenance window, "" for none.
-func (seen *observed) describeWaiting(all []candidate) string {
-	var waiting []string
-	for _, c := range all {
-		if c.due() && c.waitsForWindow {
-			waiting = append(waiting, keyOf(c.md))
-		}
-	}
-	if len(waiting) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("the replacement of machines waits for %s: %s", seen.windows.waitsFor[api.WindowReplace], waves.JoinPools(waiting))
 }
 
 func ignoresWindows(md *cluster.MachineDeployment) bool {

@@ -12,13 +12,11 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // The next run is exactly at the next edge, of either clock: of two that differ by more than
@@ -100,33 +98,6 @@ func TestWindowsAreEvaluatedOnce(t *testing.T) {
 	check("set back", func() { clock.SetTime(noon) }, true)
 	check("another generation", func() { clock.SetTime(noon.Add(time.Minute)); ps.Generation++ }, true)
 	check("another object", func() { clock.SetTime(noon.Add(2 * time.Minute)); ps.UID = "two" }, true)
-}
-
-func TestMaxConcurrent(t *testing.T) {
-	for text, want := range map[string]int{"": 1, "3": 3, "10%": 2, "1%": 1, "100%": 11} {
-		ps := &api.ProfileSource{Spec: api.ProfileSourceSpec{Rollout: &api.Rollout{}}}
-		if text != "" {
-			ps.Spec.Rollout.MaxConcurrent = new(intstr.Parse(text))
-		}
-		if got := maxConcurrent(ps, 11); got != want {
-			t.Errorf("%q of 11: %d, want %d", text, got, want)
-		}
-	}
-	if got := maxConcurrent(&api.ProfileSource{Spec: api.ProfileSourceSpec{Rollout: &api.Rollout{MaxConcurrent: new(intstr.Parse("10%"))}}}, 0); got != 1 {
-		t.Errorf("10%% of none: %d", got)
-	}
-}
-
-func TestIsRevert(t *testing.T) {
-	for digests, want := range map[string]bool{"a": false, "a b": false, "a b b": false, "a a": false, "a b a": true, "a b a a": true, "a b c b": true} {
-		var timeline lineage.Timeline
-		for _, d := range strings.Fields(digests) {
-			timeline = append(timeline, lineage.Generation{InputDigest: d})
-		}
-		if got := isRevert(timeline); got != want {
-			t.Errorf("%s: %t", digests, got)
-		}
-	}
 }
 
 // annotationLog records all annotations of pools as the API server reports them, "a v2.0.0".
@@ -343,7 +314,7 @@ func TestMachinesAreReplacedInWindows(t *testing.T) {
 	before := b.source().ResourceVersion
 	b.clock.Step(time.Hour)
 	b.do(b.client.Patch(t.Context(), b.md("a"), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"any":"other"}}}`))))
-	time.Sleep(3 * settle)
+	time.Sleep(3 * settle) // a write would have come by now
 	if after := b.source().ResourceVersion; after != before {
 		t.Error("the status was written although nothing changed")
 	}

@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
 // A Shard is one controller's part of the objects. The zero value contains all of them.
@@ -58,12 +60,8 @@ func (s Shard) LeaseName(name string) string {
 		return name
 	}
 	sum := sha256.Sum256([]byte(s.text))
-	return name + LeaseInfix + hex.EncodeToString(sum[:4])
+	return name + api.ShardLeaseInfix + hex.EncodeToString(sum[:4])
 }
-
-// LeaseInfix separates the name of the lease of a controller without shards from those
-// digits.
-const LeaseInfix = "-shard-"
 
 // MembershipChanged passes events of objects that enter or leave the shard.
 func (s Shard) MembershipChanged() predicate.Predicate {

@@ -110,7 +110,9 @@ func (c *Certificates) Start(ctx context.Context) error {
 	for mustRead := true; ; {
 		var wait time.Duration
 		if err := c.ensureCertificates(ctx, mustRead); err == nil {
-			mustRead, logged, wait = false, "", c.untilRenewal()
+			mustRead = false
+			logged = ""
+			wait = c.untilRenewal()
 		} else {
 			mustRead, wait = true, retry
 			if text := err.Error(); ctx.Err() == nil && text != logged {

@@ -232,7 +232,7 @@ func TestNothingToTell(t *testing.T) {
 	}
 	r := s.start()
 	s.configure(r.address)
-	time.Sleep(time.Second)
+	time.Sleep(time.Second) // a request would have come by now
 	if n := asked.Load(); n > 0 {
 		t.Errorf("there were %d requests", n)
 	}

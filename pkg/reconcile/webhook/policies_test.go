@@ -371,7 +371,5 @@ func do(t *testing.T, err error) {
 // long.
 func eventually(t *testing.T, what string, try func() error) {
 	t.Helper()
-	if err := testenv.Until(t.Context(), time.Minute, what, try); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Await(t, time.Minute, what, try)
 }

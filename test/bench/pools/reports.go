@@ -13,7 +13,7 @@ import (
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
@@ -93,7 +93,7 @@ func (b *bench) bootMachine(ctx context.Context, i int) (string, error) {
 func (b *bench) sendReport(ctx context.Context, i, attempt int, config string) error {
 	machine := poolName(i) + "-boots"
 	report := &api.BootReport{ObjectMeta: metav1.ObjectMeta{
-		Namespace: api.NamespaceCloudInitSettings, Name: access.Name(&machines.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: poolNamespace, Name: poolName(i)}}),
+		Namespace: api.NamespaceCloudInitSettings, Name: lineage.AccessName(types.NamespacedName{Namespace: poolNamespace, Name: poolName(i)}),
 	}}
 	body, err := json.Marshal(map[string]any{
 		"apiVersion": api.GroupVersion.String(), "kind": "BootReport", "metadata": map[string]any{"name": report.Name},

@@ -16,7 +16,6 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/e2e"
 )
@@ -60,7 +59,9 @@ func TestMistakeInAProfileIsNamed(t *testing.T) {
 	}}
 	s.Must(s.Client.Create(t.Context(), machine))
 	report := &api.BootReport{}
-	s.Eventually("the BootReport", func() error { return s.Get(api.NamespaceCloudInitSettings, access.Name(md), report) })
+	s.Eventually("the BootReport", func() error {
+		return s.Get(api.NamespaceCloudInitSettings, lineage.AccessName(client.ObjectKeyFromObject(md)), report)
+	})
 	var osc osm.OperatingSystemConfig
 	s.Must(s.Get(e2e.Namespace, lineage.NamesOf(client.ObjectKeyFromObject(md)).Config, &osc))
 	files := osc.Spec.ProvisioningConfig.Files

@@ -15,16 +15,11 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/fluxcd/gitkit"
-	"github.com/fluxcd/pkg/gittestserver"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,6 +27,8 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/e2e"
+	"github.com/osm-gitops/osm-gitops/test/gittest"
+	"github.com/osm-gitops/osm-gitops/test/gittest/gitssh"
 )
 
 // security.md 14: every kind of authentication fails in every phase, and no condition, event,
@@ -315,52 +312,21 @@ func (s *shellServer) sessions() int { return len(s.seen) }
 
 func newShellServer(t *testing.T, work string) *shellServer {
 	t.Helper()
-	server, err := gittestserver.NewTempGitServer()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(server.Root()) })
 	s := &shellServer{seen: make(chan struct{}, 1000)}
 	var public string
 	s.identity, public = e2e.NewIdentity(t, "")
-	server.PublicKeyLookupFunc(func(content string) (*gitkit.PublicKey, error) {
+	server := gitssh.New(t, func(content string) error {
 		if content != strings.TrimSpace(public) {
-			return nil, errors.New("no, " + e2e.Canary)
+			return errors.New("no, " + e2e.Canary)
 		}
 		select {
 		case s.seen <- struct{}{}:
 		default:
 		}
-		return &gitkit.PublicKey{Id: "robot"}, nil
+		return nil
 	})
-	server.Auth("", "").KeyDir(filepath.Join(server.Root(), "keys"))
-	if err := server.ListenSSH(); err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error)
-	go func() { done <- server.StartSSH() }()
-	t.Cleanup(func() {
-		if err := server.StopSSH(); err != nil {
-			t.Error(err)
-		}
-		if err := <-done; err == nil {
-			t.Error("the server ended by itself")
-		}
-	})
-	if out, err := exec.CommandContext(t.Context(), "git", "clone", "-q", "--bare", work, filepath.Join(server.Root(), "osps.git")).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	keys, err := filepath.Glob(filepath.Join(server.Root(), "keys", "*.pub"))
-	if err != nil || len(keys) != 1 {
-		t.Fatalf("host keys %v, %v", keys, err)
-	}
-	line, err := os.ReadFile(keys[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	host, port, _ := net.SplitHostPort(strings.TrimPrefix(server.SSHAddress(), "ssh://git@"))
-	s.address = fmt.Sprintf("[%s]:%s", host, port)
-	s.url, s.knownHosts = server.SSHAddress()+"/osps.git", s.address+" "+string(line)
+	gittest.Git(t, server.Root, "clone", "-q", "--bare", work, "osps.git")
+	s.address, s.url, s.knownHosts = server.Address, server.URL+"/osps.git", server.KnownHosts()
 	return s
 }
 

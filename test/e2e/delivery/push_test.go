@@ -179,7 +179,6 @@ func TestPush(t *testing.T) {
 
 	// No commit gets a failure status for a server that does not answer.
 	s.Git.Mode.Store("500")
-	time.Sleep(2 * time.Second) // so that the look is not put off
 	s.hook(address, hookKey)
 	s.WaitRejected(api.ReasonUnreachable)
 	s.told(o, api.EventSourceFailed, "error", "")

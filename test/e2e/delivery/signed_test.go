@@ -40,7 +40,7 @@ func (s *system) provenance(object string) map[string]string {
 	return osp.Annotations
 }
 
-// absent wants no object of a version, now and after another few looks.
+// absent wants no object of a version, now and after another few looks: there is one each second.
 func (s *system) absent(object string) {
 	s.T.Helper()
 	for end := time.Now().Add(2500 * time.Millisecond); time.Now().Before(end); time.Sleep(250 * time.Millisecond) {

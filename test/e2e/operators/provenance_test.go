@@ -10,10 +10,13 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/e2e"
 )
 
+// apart lets so much time pass that what was current when a machine was created is beyond doubt: times of
+// the API server have whole seconds, and those that differ by lineage.Leeway can belong together.
+func apart() { time.Sleep(lineage.Leeway + 2*time.Second) }
+
 // The commit of a node over three pushes, one of them a revert, with the controller's own
 // records and rights, including changes that the controller did not see.
 func TestProvenance(t *testing.T) {
-	const settle = 7 * time.Second // so that what was current when a machine was created is beyond doubt
 	s := newSystem(t)
 	first := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
 	s.Begin(first)
@@ -21,7 +24,7 @@ func TestProvenance(t *testing.T) {
 	_, provisioning := s.Served("pool-a", "v1.0.0")
 	one := s.Joins("pool-a", "one", provisioning)
 	s.ComesFrom(one, api.EvidenceReported, "v1.0.0", first, api.BehindNo)
-	time.Sleep(settle)
+	apart()
 
 	second := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two")})
 	_, provisioning = s.Served("pool-a", "v1.1.0")
@@ -36,14 +39,14 @@ func TestProvenance(t *testing.T) {
 
 	s.Stop()
 	unseen := s.Joins("pool-a", "unseen", nil)
-	time.Sleep(settle)
+	apart()
 	s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")}) // the revert
 	s.Start()
 	s.Served("pool-a", "v1.0.0")
 	s.ComesFrom(unseen, api.EvidenceInferred, "v1.1.0", second, api.BehindYes)
 	s.ComesFrom(two, api.EvidenceReported, "v1.1.0", second, api.BehindYes)
 	s.ComesFrom(one, api.EvidenceReported, "v1.0.0", first, api.BehindNo)
-	time.Sleep(settle)
+	apart()
 	four := s.Joins("pool-a", "four", nil)
 	s.ComesFrom(four, api.EvidenceInferred, "v1.0.0", first, api.BehindNo)
 

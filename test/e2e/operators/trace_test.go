@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -22,7 +21,6 @@ import (
 // What trace says of every node is what the git command says: over a push, a merge and a
 // revert, all signed, with a restart between, from the cluster and from a dump of it.
 func TestTrace(t *testing.T) {
-	const settle = 7 * time.Second // see TestProvenance
 	s := newSystem(t)
 	key, line := e2e.Signer(t, "ada@example.com")
 	s.Git.SignedBy(key)
@@ -37,7 +35,7 @@ func TestTrace(t *testing.T) {
 	one := s.Joins("pool-a", "one", provisioning)
 	want[one] = s.Git.Origin("a.yaml")
 	s.ComesFrom(one, api.EvidenceReported, "v1.0.0", first, api.BehindNo)
-	time.Sleep(settle)
+	apart()
 
 	second := s.Git.Merge(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two")}, "\x1b[31mred", "Grace \u202e<grace@example.com>")
 	_, provisioning = s.Served("pool-a", "v1.1.0")
@@ -45,7 +43,7 @@ func TestTrace(t *testing.T) {
 	want[two], want[three] = s.Git.Origin("a.yaml"), s.Git.Origin("a.yaml")
 	s.Eventually("both to be known", func() error { return s.written(two, three) })
 	s.Stop()
-	time.Sleep(settle)
+	apart()
 	s.Git.Run("revert", "--no-edit", "-m", "1", "HEAD")
 	s.Git.Run("push", "-q", "origin", "main")
 	s.Start()

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -34,7 +33,7 @@ func testRolloutAcrossClusters(t *testing.T, a *apart) {
 	w.machineSet("canary", 1, 1)
 	w.machine("canary", 1, "canary-old")
 	w.join("canary-old")
-	time.Sleep(1100 * time.Millisecond) // times of the API have whole seconds
+	second()
 
 	// The worker cluster does not answer when a version arrives.
 	w.Link.Cut()
@@ -52,7 +51,7 @@ func testRolloutAcrossClusters(t *testing.T, a *apart) {
 
 	// The management cluster does not answer while machine-controller replaces the machine.
 	m.Link.Cut()
-	time.Sleep(1100 * time.Millisecond)
+	second()
 	w.machineSet("canary", 2, 1)
 	w.machine("canary", 2, "canary-new")
 	w.join("canary-new")
@@ -67,7 +66,7 @@ func testRolloutAcrossClusters(t *testing.T, a *apart) {
 
 	// Another replica takes over, and finds what fails.
 	m.Stop()
-	time.Sleep(1100 * time.Millisecond)
+	second()
 	w.machineSet("most", 1, 1)
 	w.machine("most", 1, "most-new")
 	a.start()

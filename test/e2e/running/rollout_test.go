@@ -28,11 +28,13 @@ func (s *system) machineSet(pool string, revision, replicas int) {
 	})
 }
 
-// machine creates a machine of a MachineSet in a later second than the configuration of its pool:
-// timestamps have a resolution of one second, so the same second would prove nothing.
+// second waits for the next second: times of the API have whole ones, so that the same would prove nothing.
+func second() { time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second))) }
+
+// machine creates a machine of a MachineSet in a later second than the configuration of its pool.
 func (s *system) machine(pool string, revision int, name string) {
 	s.T.Helper()
-	time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second)))
+	second()
 	var set machines.MachineSet
 	if err := s.Get(s.Pools, fmt.Sprintf("%s-%d", pool, revision), &set); err != nil {
 		s.T.Fatal(err)

@@ -412,7 +412,7 @@ func testClusterAway(t *testing.T, a *apart) {
 	a.probeHeld(t, m)
 	m.Link.Cut()
 	w.Link.Cut()
-	time.Sleep(12 * time.Second)
+	time.Sleep(12 * time.Second) // no condition: the time that it is away is what is tested
 	m.Link.Restore()
 	w.Link.Restore()
 	a.probeHeld(t, m)

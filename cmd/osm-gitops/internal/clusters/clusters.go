@@ -15,7 +15,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/offline"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
-	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage/dump"
 )
 
 // Flags choose the clusters of a command, which has the user's own permissions in them.
@@ -162,9 +162,9 @@ func (f *InspectFlags) openDump(hosts githost.Hosts) (trace.Clusters, error) {
 		return trace.Clusters{}, fmt.Errorf("--from: %w", err)
 	}
 	defer file.Close()
-	dump, err := lineage.ReadSnapshot(file)
+	snapshot, err := dump.Read(file)
 	if err != nil {
 		return trace.Clusters{}, fmt.Errorf("--from %s: %w", f.From, err)
 	}
-	return offline.NewClusters(dump, hosts)
+	return offline.NewClusters(snapshot, hosts)
 }

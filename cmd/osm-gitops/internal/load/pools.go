@@ -52,10 +52,10 @@ func (f *PoolCluster) Bind(cmd *cobra.Command) {
 }
 
 // Read reads the pools of a cluster.
-func (f *PoolCluster) Read(ctx context.Context) (impact.ClusterSnapshot, error) {
+func (f *PoolCluster) Read(ctx context.Context) (impact.PoolSnapshot, error) {
 	management, worker, err := f.Clients()
 	if err != nil {
-		return impact.ClusterSnapshot{}, err
+		return impact.PoolSnapshot{}, err
 	}
 	return publish.Reader{Management: management, Worker: worker, Settings: management, Namespace: f.namespace}.Read(ctx)
 }
@@ -93,8 +93,8 @@ func (f *PoolFlags) Check(usage string) error {
 	return nil
 }
 
-// ClusterSnapshot reads the pools.
-func (f *PoolFlags) ClusterSnapshot(ctx context.Context, stderr io.Writer) (impact.ClusterSnapshot, error) {
+// PoolSnapshot reads the pools.
+func (f *PoolFlags) PoolSnapshot(ctx context.Context, stderr io.Writer) (impact.PoolSnapshot, error) {
 	out, err := f.readSnapshot(ctx, stderr)
 	if err != nil || f.source == "" {
 		return out, err
@@ -111,12 +111,12 @@ func (f *PoolFlags) ClusterSnapshot(ctx context.Context, stderr io.Writer) (impa
 }
 
 // readSnapshot reads the pools from a snapshot, manifests or a cluster, as the flags name.
-func (f *PoolFlags) readSnapshot(ctx context.Context, stderr io.Writer) (impact.ClusterSnapshot, error) {
+func (f *PoolFlags) readSnapshot(ctx context.Context, stderr io.Writer) (impact.PoolSnapshot, error) {
 	switch {
 	case f.snapshot != "":
 		file, err := os.Open(f.snapshot)
 		if err != nil {
-			return impact.ClusterSnapshot{}, err
+			return impact.PoolSnapshot{}, err
 		}
 		defer file.Close()
 		out, err := impact.Decode(file)
@@ -131,7 +131,7 @@ func (f *PoolFlags) readSnapshot(ctx context.Context, stderr io.Writer) (impact.
 	if f.cluster != "" {
 		var err error
 		if settings, err = ReadClusterFile(f.cluster, nil); err != nil {
-			return impact.ClusterSnapshot{}, err
+			return impact.PoolSnapshot{}, err
 		}
 		settings.PrintWarnings(stderr)
 	}
@@ -147,12 +147,12 @@ func (f *PoolFlags) readSnapshot(ctx context.Context, stderr io.Writer) (impact.
 type manifests struct {
 	settings ClusterFile
 	stderr   io.Writer
-	snapshot impact.ClusterSnapshot
+	snapshot impact.PoolSnapshot
 	key      string
 	seen     map[string]string // the file of each pool
 }
 
-func (m *manifests) readManifests(dir string) (impact.ClusterSnapshot, error) {
+func (m *manifests) readManifests(dir string) (impact.PoolSnapshot, error) {
 	in := m.settings.Settings
 	if in.IgnitionVersion == render.DefaultIgnitionVersion {
 		in.IgnitionVersion = ""

@@ -120,9 +120,13 @@ func (r *bootsReport) print(out io.Writer) error {
 		}
 		versions.add("", b.Version, "", b, b.Profile, b.Version, shortCommit(b.Commit), b.Joined, b.Booting, b.Failing, b.Failed, p50, p95)
 		for _, m := range b.Causes {
-			stage, attempt, cause := "", "", "not reported"
+			stage := ""
+			attempt := ""
+			cause := "not reported"
 			if m.Boot != nil {
-				stage, attempt, cause = string(m.Boot.Stage), fmt.Sprint(m.Boot.Attempt), m.Boot.Cause.String()
+				stage = string(m.Boot.Stage)
+				attempt = fmt.Sprint(m.Boot.Attempt)
+				cause = m.Boot.Cause.String()
 			}
 			failing.add("", m.Machine, "", m, m.Pool, m.Machine, b.Version, stage, attempt, cause, m.Created)
 		}

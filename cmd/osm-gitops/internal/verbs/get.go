@@ -439,7 +439,10 @@ func poolRows(ctx context.Context, s *session.Session, namespace string) (*listi
 		row := poolRow{Namespace: p.Namespace, Name: p.Name, Profile: p.Profile, Pin: p.Pin, State: p.State, Message: p.Why, Nodes: p.Counts()}
 		if periods := model.PeriodsOfPool(p.Key()); len(periods) > 0 && periods[0].Current {
 			now := periods[0]
-			row.Version, row.Commit, row.Author, row.Since = now.Version, now.Commit, now.Author, now.From
+			row.Version = now.Version
+			row.Commit = now.Commit
+			row.Author = now.Author
+			row.Since = now.From
 		}
 		l.add(row.Namespace, row.Name, "md/"+row.Namespace+"/"+row.Name, row,
 			row.Name, row.Profile, row.Version, shortCommit(row.Commit), string(row.State), row.Nodes.Total, row.Nodes.Behind, row.Since, row.Author, row.Pin, row.Message)

@@ -43,7 +43,8 @@ func windowRows(ctx context.Context, s *session.Session, namespace string) (*lis
 		for i := range list.Items {
 			ps := &list.Items[i]
 			for index, spec := range windows.Of(ps) {
-				row, state := windowRow{Namespace: ps.Namespace, Source: ps.Name, Index: index, MaintenanceWindow: spec, Opens: []time.Time{}}, "Invalid"
+				row := windowRow{Namespace: ps.Namespace, Source: ps.Name, Index: index, MaintenanceWindow: spec, Opens: []time.Time{}}
+				state := "Invalid"
 				next := make([]string, openings)
 				if w, err := windows.Parse(spec); err != nil {
 					row.Message = err.Error()
@@ -53,7 +54,9 @@ func windowRows(ctx context.Context, s *session.Session, namespace string) (*lis
 					if state = "Closed"; at.Open {
 						state = "Open"
 					}
-					row.Open, row.Closes, row.Opens = at.Open, at.Closes, set.Openings(now, openings)
+					row.Open = at.Open
+					row.Closes = at.Closes
+					row.Opens = set.Openings(now, openings)
 					for i, opens := range row.Opens {
 						next[i] = windows.Describe(opens)
 					}

@@ -253,6 +253,10 @@ const DefaultsName = "osm-gitops-defaults"
 // credentials digest.
 const KeySecretName = "osm-gitops-key"
 
+// ShardLeaseInfix separates the name of the lease of a controller without shards from the digits
+// that identify a shard, in the name of the shard's lease.
+const ShardLeaseInfix = "-shard-"
+
 // Names of objects that the controller's admission webhooks need.
 const (
 	// WebhookSecretName is the Secret, in the controller's namespace, with the webhook

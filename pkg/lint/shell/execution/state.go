@@ -77,7 +77,9 @@ func (w *State) Clone() *State {
 
 // CopySubshellResult copies the facts and the exit status of a subshell.
 func (w *State) CopySubshellResult(inside *State) {
-	w.Status, w.Uname, w.Effects = inside.Status, inside.Uname, inside.Effects
+	w.Status = inside.Status
+	w.Uname = inside.Uname
+	w.Effects = inside.Effects
 }
 
 // AfterSubshell returns the states after a subshell that has printed something.

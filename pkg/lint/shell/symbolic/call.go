@@ -96,14 +96,21 @@ func (k *Walker) callFunction(w *execution.State, body *syntax.Stmt, args []stri
 	// The line remains that of the call.
 	k.calls++
 	defer func() { k.calls-- }()
-	outside, local, before, named := w.Variables, w.LocalNames, w.Arguments, w.ArgumentsKnown
-	w.LocalNames, w.Arguments, w.ArgumentsKnown = nil, args, true
+	outside := w.Variables
+	local := w.LocalNames
+	before := w.Arguments
+	named := w.ArgumentsKnown
+	w.LocalNames = nil
+	w.Arguments = args
+	w.ArgumentsKnown = true
 	out := k.stmt(body, w)
 	for _, w := range out {
 		for name := range w.LocalNames {
 			w.RestoreVariable(name, outside)
 		}
-		w.LocalNames, w.Arguments, w.ArgumentsKnown = local, before, named
+		w.LocalNames = local
+		w.Arguments = before
+		w.ArgumentsKnown = named
 		if w.Exit == execution.LeavingFunction || w.Exit == execution.LeavingLoop {
 			w.Exit = execution.Staying
 		}
@@ -153,7 +160,10 @@ func (k *Walker) runScript(w *execution.State, s *Script, args []string) []*exec
 		k.done = map[string]bool{}
 	}
 	k.done[key] = true
-	stage, path, line, calls := k.Stage, k.Path, k.Line, k.calls
+	stage := k.Stage
+	path := k.Path
+	line := k.Line
+	calls := k.calls
 	k.At(s.Stage, s.Path, 0)
 	out := k.exec(s.File.Stmts, []*execution.State{inside})
 	k.At(stage, path, line)

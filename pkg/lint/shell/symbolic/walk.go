@@ -60,7 +60,10 @@ type Walker struct {
 
 // At sets the origin of the text whose lines are counted.
 func (k *Walker) At(stage, path string, line int) {
-	k.Stage, k.Path, k.Line, k.calls = stage, path, line, 0
+	k.Stage = stage
+	k.Path = path
+	k.Line = line
+	k.calls = 0
 }
 
 // Run follows a script whose caller and arguments are unknown.
@@ -97,7 +100,9 @@ func (k *Walker) stmt(s *syntax.Stmt, w *execution.State) []*execution.State {
 	if k.calls == 0 {
 		k.Line = int(s.Pos().Line())
 	}
-	outer, read, stdin := w.Output, w.OutputIsRead, w.Stdin
+	outer := w.Output
+	read := w.OutputIsRead
+	stdin := w.Stdin
 	to := "" // the destination of standard output
 	worlds := []*execution.State{w}
 	for _, r := range s.Redirs {

@@ -146,7 +146,9 @@ func (k *Walker) runSubstitution(w *execution.State, cs *syntax.CmdSubst) []*exe
 // runSubshell follows statements that do not change the outer state, and captures their output.
 func (k *Walker) runSubshell(w *execution.State, stmts []*syntax.Stmt) []*execution.State {
 	c := w.Clone()
-	c.Output, c.OutputIsRead, c.Status = "", true, execution.Unknown
+	c.Output = ""
+	c.OutputIsRead = true
+	c.Status = execution.Unknown
 	out := k.exec(stmts, []*execution.State{c})
 	for _, w := range out {
 		w.Exit = execution.Staying

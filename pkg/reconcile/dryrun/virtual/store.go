@@ -98,7 +98,10 @@ func (w *Store) Reset() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.objects, w.changes = map[group]map[types.NamespacedName]*object{}, map[types.NamespacedName]*Change{}
-	w.acts, w.writes, w.subject, w.serial = nil, 0, "", 0
+	w.acts = nil
+	w.writes = 0
+	w.subject = ""
+	w.serial = 0
 }
 
 // SetSubject sets the subject of the following writes.

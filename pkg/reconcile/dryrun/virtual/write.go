@@ -175,7 +175,10 @@ func (v *View) simulateServerUpdate(at Ref, have, doc []byte, part string) ([]by
 	if part != "" {
 		m = was
 	}
-	m.UID, m.CreationTimestamp, m.DeletionTimestamp, m.Generation = was.UID, was.CreationTimestamp, was.DeletionTimestamp, was.Generation
+	m.UID = was.UID
+	m.CreationTimestamp = was.CreationTimestamp
+	m.DeletionTimestamp = was.DeletionTimestamp
+	m.Generation = was.Generation
 	if was.Generation > 0 && !bytes.Equal(jsonField(have, "spec"), jsonField(doc, "spec")) {
 		m.Generation++
 	}

@@ -33,7 +33,9 @@ func trimNode(in any) (any, error) {
 func trimMachine(in any) (any, error) {
 	if m, ok := in.(*cluster.Machine); ok {
 		m.ObjectMeta = trimMeta(m.ObjectMeta)
-		m.Labels, m.Annotations, m.Spec = nil, nil, cluster.MachineSpec{}
+		m.Labels = nil
+		m.Annotations = nil
+		m.Spec = cluster.MachineSpec{}
 		if m.Status.NodeRef != nil {
 			m.Status.NodeRef = &corev1.ObjectReference{Name: m.Status.NodeRef.Name, UID: m.Status.NodeRef.UID}
 		}
@@ -57,7 +59,8 @@ func trimMachineSet(in any) (any, error) {
 		ms.Labels, ms.Annotations = nil, pick(ms.Annotations, api.AnnotationMDRevision)
 	case *cluster.MachineSet:
 		ms.ObjectMeta = trimMeta(ms.ObjectMeta)
-		ms.Labels, ms.Annotations = nil, pick(ms.Annotations, api.AnnotationMDRevision, api.AnnotationMDRevisionHistory)
+		ms.Labels = nil
+		ms.Annotations = pick(ms.Annotations, api.AnnotationMDRevision, api.AnnotationMDRevisionHistory)
 		ms.Spec = cluster.MachineDeploymentSpec{Replicas: ms.Spec.Replicas}
 	}
 	return in, nil
@@ -69,7 +72,11 @@ func trimProvenance(np *api.NodeProvenance) *api.NodeProvenance {
 	np.ObjectMeta = trimMeta(np.ObjectMeta)
 	np.Labels, np.Annotations = nil, nil
 	s := &np.Spec
-	s.Node.ProviderID, s.Explanation, s.Bootstrap, s.Reported, s.Possible = "", "", nil, nil, nil
+	s.Node.ProviderID = ""
+	s.Explanation = ""
+	s.Bootstrap = nil
+	s.Reported = nil
+	s.Possible = nil
 	if c := s.Configuration; c != nil {
 		s.Configuration = &api.ProvenanceConfiguration{InputDigest: c.InputDigest, Profile: c.Profile, Version: c.Version}
 	}

@@ -5,20 +5,21 @@ import (
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
-// maxCached is the maximum number of entries; a cache that exceeds it is cleared.
+// maxCached is the maximum number of entries of a cache; the ones that were used last remain.
 const maxCached = 4096
 
 // timelineCache caches the timelines of pools, so that the records of a pool with thousands
 // of nodes are read once. The inputs of a timeline show whether it is still valid.
 type timelineCache struct {
-	mu   sync.Mutex
-	pool map[string]remembered
+	mu   sync.Mutex // held while a timeline is made: others of its pool wait for it
+	pool *lru.Cache
 }
 
 type remembered struct {
@@ -38,35 +39,35 @@ func (t *timelineCache) getOrBuild(pool string, osc client.Object, records []met
 	slices.Sort(from)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if have, ok := t.pool[pool]; ok && slices.Equal(have.from, from) {
+	if t.pool == nil {
+		t.pool = lru.New(maxCached)
+	}
+	v, _ := t.pool.Get(pool)
+	if have, ok := v.(remembered); ok && slices.Equal(have.from, from) {
 		return have.timeline
 	}
-	if t.pool == nil || len(t.pool) >= maxCached {
-		t.pool = map[string]remembered{}
-	}
 	made := lineage.NewTimeline(osc, records)
-	t.pool[pool] = remembered{from, made}
+	t.pool.Add(pool, remembered{from, made})
 	return made
 }
 
 // configurationCache caches the origin of configurations, by input digest.
 type configurationCache struct {
-	mu sync.Mutex
-	of map[string]api.ProvenanceConfiguration
+	once sync.Once
+	of   *lru.Cache
+}
+
+func (c *configurationCache) entries() *lru.Cache {
+	c.once.Do(func() { c.of = lru.New(maxCached) })
+	return c.of
 }
 
 func (c *configurationCache) get(digest string) (api.ProvenanceConfiguration, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	have, ok := c.of[digest]
+	v, _ := c.entries().Get(digest)
+	have, ok := v.(api.ProvenanceConfiguration)
 	return have, ok
 }
 
 func (c *configurationCache) put(digest string, made api.ProvenanceConfiguration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.of == nil || len(c.of) >= maxCached {
-		c.of = map[string]api.ProvenanceConfiguration{}
-	}
-	c.of[digest] = made
+	c.entries().Add(digest, made)
 }

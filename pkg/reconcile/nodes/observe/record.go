@@ -61,11 +61,11 @@ func (r *Reader) ReadRecord(ctx context.Context, pool types.NamespacedName, g *l
 	if err := r.Management.Live.Get(ctx, key, &archived); err != nil {
 		return render.Record{}, fmt.Errorf("reading ControllerRevision %s: %w", key, err)
 	}
-	rec, ok := lineage.DecodeIntactRecord(archived.Data.Raw)
-	if !ok || rec.Digests.Input != g.InputDigest {
+	stored := lineage.ArchivedRecord(&archived)
+	if !stored.IsIntactOf(g.InputDigest) {
 		return render.Record{}, &editedRecordError{key}
 	}
-	return rec, nil
+	return stored.Record, nil
 }
 
 // editedRecordError says that an archived record is not the one that its annotation names.
@@ -84,7 +84,8 @@ func (r *Reader) addAuthorAndSignature(ctx context.Context, to *api.ProvenanceCo
 	}
 	a := osp.Annotations
 	// security.md 28: anyone can choose the name of an author.
-	to.Author, to.Signature = redact.PrintableLine(a[api.AnnotationAuthor]), redact.PrintableLine(a[api.AnnotationSignature])
+	to.Author = redact.PrintableLine(a[api.AnnotationAuthor])
+	to.Signature = redact.PrintableLine(a[api.AnnotationSignature])
 	to.CommittedAt = redact.Shorten(a[api.AnnotationCommittedAt], 64)
 	return nil
 }

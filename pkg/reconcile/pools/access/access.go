@@ -8,11 +8,8 @@ package access
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -34,15 +31,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 )
 
-// Name is the name of a pool's ServiceAccount, Role, RoleBinding and BootReport: at most
-// 62 characters, with a digest, so that no two pools have the same.
-func Name(md *cluster.MachineDeployment) string {
-	const readable = 40
-	name := strings.TrimRight(md.Name[:min(len(md.Name), readable)], "-.")
-	sum := sha256.Sum256([]byte(client.ObjectKeyFromObject(md).String()))
-	return "node-" + name + "-" + hex.EncodeToString(sum[:8])
-}
-
 // Objects are those of a pool, nil where absent.
 type Objects struct {
 	Account *corev1.ServiceAccount
@@ -53,7 +41,7 @@ type Objects struct {
 // Read reads the objects that have the names of a pool.
 func Read(ctx context.Context, from client.Reader, md *cluster.MachineDeployment) (Objects, error) {
 	var out Objects
-	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: Name(md)}
+	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: lineage.AccessName(client.ObjectKeyFromObject(md))}
 	for _, obj := range []client.Object{&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}} {
 		found, err := kubeclient.Find(ctx, from, key, obj)
 		if err != nil {
@@ -145,7 +133,7 @@ func (o Objects) PlanGrant(md *cluster.MachineDeployment, reports bool, secrets 
 			grant.grant = append(grant.grant, c)
 		}
 	}
-	meta := MetaOf(md)
+	meta := lineage.AccessMeta(md)
 	// A Pod that names this account must not get its token.
 	if o.Account != nil {
 		mount := o.Account.AutomountServiceAccountToken
@@ -219,15 +207,6 @@ func (o Objects) PlanRetirement(md *cluster.MachineDeployment, now time.Time, do
 	return retirement
 }
 
-// MetaOf returns the metadata of all objects that have the Name of a pool. Annotations name the pool.
-func MetaOf(md *cluster.MachineDeployment) metav1.ObjectMeta {
-	return metav1.ObjectMeta{
-		Namespace: api.NamespaceCloudInitSettings, Name: Name(md),
-		Labels:      map[string]string{api.LabelManagedBy: api.FieldManager},
-		Annotations: map[string]string{api.AnnotationPool: client.ObjectKeyFromObject(md).String(), api.AnnotationPoolUID: string(md.UID)},
-	}
-}
-
 // compared are the annotations that say whose an object is, and of an account also that it
 // is about to go.
 var compared = []string{api.AnnotationPool, api.AnnotationPoolUID, api.AnnotationCredentialsExpireAt}
@@ -288,7 +267,7 @@ func (w Writer) EnsureAccount(ctx context.Context, md *cluster.MachineDeployment
 			return nil, err
 		}
 	}
-	account := &corev1.ServiceAccount{ObjectMeta: MetaOf(md), AutomountServiceAccountToken: new(false)}
+	account := &corev1.ServiceAccount{ObjectMeta: lineage.AccessMeta(md), AutomountServiceAccountToken: new(false)}
 	if err := w.Worker.Create(ctx, account, client.FieldOwner(api.FieldManager)); err != nil {
 		return nil, fault.ClassifyCreateError(fmt.Errorf("creating ServiceAccount %s: %w", client.ObjectKeyFromObject(account), err))
 	}

@@ -22,10 +22,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// maxIntervals bounds the intervals of one archived record, so that a pool that goes
-// to and fro does not fill an annotation; the oldest are dropped.
-const maxIntervals = 500
-
 // Archive reads and writes archived records. It is a value: its cached state is in State.
 type Archive struct {
 	// Management reads configurations through a cache, and writes; Live reads from the
@@ -90,7 +86,7 @@ func (a Archive) storeAs(ctx context.Context, name string, osc *osm.OperatingSys
 	if err := a.Live.Get(ctx, key, &have); err != nil {
 		return false, fault.MarkRace(fmt.Errorf("reading ControllerRevision %s: %w", key, err))
 	}
-	if !isRecord(&have, lineage.PoolOf(osc), rec.Digests.Input) {
+	if !isRecord(lineage.ArchivedRecord(&have), lineage.PoolOf(osc), rec.Digests.Input) {
 		return true, nil
 	}
 	return false, a.storeInterval(ctx, &have, interval)
@@ -98,7 +94,7 @@ func (a Archive) storeAs(ctx context.Context, name string, osc *osm.OperatingSys
 
 // storeInterval adds an interval to a record that is archived already.
 func (a Archive) storeInterval(ctx context.Context, have *appsv1.ControllerRevision, interval api.Interval) error {
-	text, err := lineage.EncodeIntervals(addInterval(lineage.DecodeIntervals(have.Annotations), interval))
+	text, err := lineage.EncodeIntervals(lineage.AddInterval(lineage.DecodeIntervals(have.Annotations), interval))
 	if err != nil {
 		return err
 	}
@@ -111,17 +107,13 @@ func (a Archive) storeInterval(ctx context.Context, have *appsv1.ControllerRevis
 // FindRecord reads the archived record of a pool's generation. It returns nil without an error if
 // there is none.
 func (a Archive) FindRecord(ctx context.Context, pool types.NamespacedName, inputDigest string) (*appsv1.ControllerRevision, error) {
-	for _, name := range lineage.RecordNames(pool, inputDigest) {
-		var archived appsv1.ControllerRevision
-		found, err := kubeclient.Find(ctx, a.Live, types.NamespacedName{Namespace: a.Namespace, Name: name}, &archived)
-		if err != nil {
-			return nil, err
-		}
-		if found && isRecord(&archived, pool.String(), inputDigest) {
-			return &archived, nil
-		}
+	stored, err := lineage.FindArchivedRecord(ctx, kubeclient.Owners{a.Live}, a.Namespace, pool, inputDigest, func(s *lineage.StoredRecord) bool {
+		return isRecord(s, pool.String(), inputDigest)
+	})
+	if err != nil || stored == nil {
+		return nil, err
 	}
-	return nil, nil
+	return stored.Archived, nil
 }
 
 // newRecord is the archived form of a configuration's record. Its revision is the time
@@ -166,26 +158,13 @@ func recordLabels(pool string, rec render.Record) map[string]string {
 	return labels
 }
 
-// addInterval appends an interval. One of the same configuration as the last is that
-// one: an earlier run was cut off between the archive and the deletion.
-func addInterval(have []api.Interval, interval api.Interval) []api.Interval {
-	if n := len(have); n > 0 && have[n-1].UID == interval.UID {
-		have = have[:n-1]
-	}
-	have = append(have, interval)
-	return have[max(0, len(have)-maxIntervals):]
-}
-
 // isRecord reports whether an object is the archived record of a pool's generation.
-func isRecord(obj *appsv1.ControllerRevision, pool, inputDigest string) bool {
-	return lineage.PoolOf(obj) == pool && obj.Labels[api.LabelManagedBy] == api.FieldManager && Record(obj).Digests.Input == inputDigest
+func isRecord(s *lineage.StoredRecord, pool, inputDigest string) bool {
+	return lineage.PoolOf(s.Archived) == pool && s.Archived.Labels[api.LabelManagedBy] == api.FieldManager && s.Record.Digests.Input == inputDigest
 }
 
 // Record decodes the record in a ControllerRevision. It is zero if there is no valid record.
-func Record(obj *appsv1.ControllerRevision) render.Record {
-	rec, _ := lineage.ParseUnverifiedRecord(obj.Data.Raw)
-	return rec
-}
+func Record(obj *appsv1.ControllerRevision) render.Record { return lineage.ArchivedRecord(obj).Record }
 
 // PoolLabelValue returns the value of api.LabelPool on the records of a pool, "<namespace>/<name>".
 func PoolLabelValue(pool string) string {

@@ -129,7 +129,6 @@ func (a Archive) DeleteExpired(ctx context.Context) (next time.Time, err error) 
 // archivedEntries lists the archived records by pool, without their data.
 func (a Archive) archivedEntries(ctx context.Context) (map[string][]archivedEntry, error) {
 	out := map[string][]archivedEntry{}
-	settings := map[string]string{} // of many records they are the same
 	empty := kubeclient.MetadataList(appsv1.SchemeGroupVersion.WithKind("ControllerRevision"))
 	for list, err := range kubeclient.Pages(ctx, a.Live, empty, client.InNamespace(a.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager}) {
 		if err != nil {
@@ -144,13 +143,11 @@ func (a Archive) archivedEntries(ctx context.Context) (map[string][]archivedEntr
 			if intervals := lineage.DecodeIntervals(obj.Annotations); len(intervals) > 0 {
 				last = intervals[len(intervals)-1].Until.Time
 			}
-			name := lineage.SettingsName(obj.Annotations[api.AnnotationSettingsDigest])
-			if _, ok := settings[name]; !ok {
-				settings[name] = name
-			}
 			out[pool] = append(out[pool], archivedEntry{
 				name: obj.Name, resourceVersion: obj.ResourceVersion, uid: obj.UID,
-				digest: obj.Annotations[api.AnnotationInputDigest], settings: settings[name], lastUsed: last,
+				digest:   obj.Annotations[api.AnnotationInputDigest],
+				settings: lineage.SettingsName(obj.Annotations[api.AnnotationSettingsDigest]),
+				lastUsed: last,
 			})
 		}
 	}

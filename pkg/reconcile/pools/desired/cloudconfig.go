@@ -178,7 +178,9 @@ func (c CloudConfigs) readObjectData(ctx context.Context, kind string, key types
 	if _, final := fault.PermanentReason(err); err != nil && !final && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 		return nil, now, err
 	}
-	cached.data, cached.err, cached.read = data, err, now
+	cached.data = data
+	cached.err = err
+	cached.read = now
 	return data, now, err
 }
 

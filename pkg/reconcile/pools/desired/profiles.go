@@ -148,7 +148,9 @@ func (p Profiles) entryForWave(want selection.Request, candidate selection.Candi
 	if !has(want, have) || lineage.ProfileKey(p.Namespace, have.Object).Namespace != want.Namespace {
 		return entry, &fault.Rejection{Reason: api.EventWaiting, Err: fmt.Errorf("which version of profile %q wave %d gets is not decided yet: ProfileSource %q rolls out in waves", want.Name, want.Wave, candidate.Source.Name)}
 	}
-	entry.Version, entry.Object, entry.SelectedBy = have.Version, lineage.ProfileKey(p.Namespace, have.Object).Name, have.SelectedBy
+	entry.Version = have.Version
+	entry.Object = lineage.ProfileKey(p.Namespace, have.Object).Name
+	entry.SelectedBy = have.SelectedBy
 	return entry, nil
 }
 
@@ -182,11 +184,15 @@ func (p Profiles) unmanagedProfile(ctx context.Context, want selection.Request, 
 		return out, nil
 	}
 	if found.Revision != "" {
-		out.Provenance.Repository, out.Provenance.Path, out.Provenance.Commit = found.Repository, found.Path, found.Revision
+		out.Provenance.Repository = found.Repository
+		out.Provenance.Path = found.Path
+		out.Provenance.Commit = found.Revision
 	}
 	// Do not rotate for the same content, even if another user applied it from another commit.
 	if has.Object == out.Object && has.ObjectDigest == out.Digest && has.Commit != "" {
-		out.Provenance.Repository, out.Provenance.Path, out.Provenance.Commit = has.Repository, has.Path, has.Commit
+		out.Provenance.Repository = has.Repository
+		out.Provenance.Path = has.Path
+		out.Provenance.Commit = has.Commit
 	}
 	return out, nil
 }

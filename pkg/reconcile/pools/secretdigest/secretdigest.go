@@ -1,7 +1,7 @@
 // Package secretdigest digests credentials and tokens with a key, so that an attacker who reads
 // the digests, in annotations, cannot test guesses. The key is in the Secret api.KeySecretName.
 //
-// Start with Of. Key reads the key, generates and stores it.
+// Start with Of. Key reads the key, and generates and stores it if there is none.
 package secretdigest
 
 import (
@@ -44,16 +44,16 @@ const (
 // Key caches the key. Its zero value is ready to use.
 type Key struct {
 	mu     sync.Mutex
-	value  []byte
+	read   bool   // the Secret was read, though it may not exist
+	value  []byte // nil for none
 	stored bool
 }
 
-// ReadOrGenerate returns the key, and whether it is stored. If the Secret does not exist, it
-// generates a key, the same for all pools.
-func (k *Key) ReadOrGenerate(ctx context.Context, live client.Reader, namespace string, random io.Reader) (key []byte, stored bool, err error) {
+// Read returns the key, and whether it is stored. It is nil if there is none.
+func (k *Key) Read(ctx context.Context, live client.Reader, namespace string) (key []byte, stored bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.value != nil {
+	if k.read {
 		return k.value, k.stored, nil
 	}
 	name := types.NamespacedName{Namespace: namespace, Name: api.KeySecretName}
@@ -63,20 +63,31 @@ func (k *Key) ReadOrGenerate(ctx context.Context, live client.Reader, namespace 
 		return nil, false, err
 	}
 	key = secret.Data[keyDataKey]
-	if !found {
+	if found && len(key) < KeySize {
+		return nil, false, fmt.Errorf("the Secret %s: key %q has %d bytes, it needs %d: delete the Secret, and the controller creates another", name, keyDataKey, len(key), KeySize)
+	}
+	k.read = true
+	k.value = key
+	k.stored = found
+	return k.value, k.stored, nil
+}
+
+// Generate returns a key after Read found none, the same for all pools, and whether it is stored
+// meanwhile.
+func (k *Key) Generate(random io.Reader) (key []byte, stored bool, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.value == nil {
 		key = make([]byte, KeySize)
 		if _, err := io.ReadFull(random, key); err != nil {
 			return nil, false, fmt.Errorf("generating the key of digests: %w", err)
 		}
+		k.value = key
 	}
-	if len(key) < KeySize {
-		return nil, false, fmt.Errorf("the Secret %s: key %q has %d bytes, it needs %d: delete the Secret, and the controller creates another", name, keyDataKey, len(key), KeySize)
-	}
-	k.value, k.stored = key, found
 	return k.value, k.stored, nil
 }
 
-// StoreInSecret stores the key that ReadOrGenerate generated. If another controller has stored one
+// StoreInSecret stores the key that Generate returned. If another controller has stored one
 // meanwhile, the next run reads that.
 func (k *Key) StoreInSecret(ctx context.Context, into client.Client, namespace string, key []byte) error {
 	k.mu.Lock()
@@ -93,7 +104,7 @@ func (k *Key) StoreInSecret(ctx context.Context, into client.Client, namespace s
 		Data:       map[string][]byte{keyDataKey: key},
 	}
 	if err := into.Create(ctx, secret, client.FieldOwner(api.FieldManager)); err != nil {
-		k.value = nil
+		k.read, k.value = false, nil
 		return fault.ClassifyCreateError(fmt.Errorf("creating Secret %s: %w", client.ObjectKeyFromObject(secret), err))
 	}
 	k.stored = true

@@ -53,13 +53,13 @@ type Bootstrap struct {
 	Value   string
 	Expires time.Time      // zero when it does not end
 	Secret  *corev1.Secret // in its desired state; nil if the token is a ServiceAccount's
-	Create  bool           // Secret does not exist yet
+	Create  bool           // there is none yet: New generates it, and Secret is to be created
 	Renew   bool           // Secret exists, is as it should be, and has to be updated
 	Poll    bool           // no watch reports when it changes
 	Edited  []string       // keys that a user edited, and a renewal restores
 }
 
-// Tokens finds, makes and requests the tokens of pools. It is a value, made for one use.
+// Tokens finds and requests the tokens of pools. It is a value, made for one use.
 type Tokens struct {
 	// Worker reads through a cache, and writes; Live reads from the same API server.
 	Worker client.Client
@@ -67,8 +67,6 @@ type Tokens struct {
 	// Indexed says that Worker lists Secrets by Index.
 	Indexed bool
 	Clock   clock.PassiveClock
-	// Random is the source of new tokens.
-	Random io.Reader
 	// ServiceAccount replaces bootstrap tokens by its own; empty for none.
 	ServiceAccount types.NamespacedName
 	// NodeTTL is how long a node token is asked to live.
@@ -77,11 +75,11 @@ type Tokens struct {
 	Shared func(ctx context.Context, md *cluster.MachineDeployment, name string) (bool, error)
 }
 
-// FindOrGenerateBootstrap finds the pool's token; if it is about to expire or absent, Secret is the one to
-// write. If there is none it generates one. The cache can be stale, and a superfluous token cannot
-// be distinguished from a valid one, so it asks the API server before it generates one, except for
-// a new pool, which has no token yet.
-func (k Tokens) FindOrGenerateBootstrap(ctx context.Context, md *cluster.MachineDeployment, isNew bool) (Bootstrap, error) {
+// FindBootstrap finds the pool's token; if it is about to expire, Secret is the one to write. If there
+// is none, only Create is set. The cache can be stale, and a superfluous token cannot be distinguished
+// from a valid one, so it asks the API server before it reports that there is none, except for a new
+// pool, which has no token yet.
+func (k Tokens) FindBootstrap(ctx context.Context, md *cluster.MachineDeployment, isNew bool) (Bootstrap, error) {
 	now := k.Clock.Now()
 	if k.ServiceAccount.Name != "" {
 		return k.serviceAccountToken(ctx)
@@ -128,7 +126,7 @@ func (k Tokens) FindOrGenerateBootstrap(ctx context.Context, md *cluster.Machine
 		}
 		return longest, nil
 	}
-	return New(k.Random, md, now)
+	return Bootstrap{Create: true}, nil
 }
 
 // ListBootstrapSecrets lists the pool's token Secrets.
@@ -169,7 +167,8 @@ func longestLived(secrets []corev1.Secret, now time.Time) (Bootstrap, bool) {
 	var out Bootstrap
 	for i := range secrets {
 		candidate := &secrets[i]
-		id, secret := string(candidate.Data[bootstrapapi.BootstrapTokenIDKey]), string(candidate.Data[bootstrapapi.BootstrapTokenSecretKey])
+		id := string(candidate.Data[bootstrapapi.BootstrapTokenIDKey])
+		secret := string(candidate.Data[bootstrapapi.BootstrapTokenSecretKey])
 		if candidate.Type != bootstrapapi.SecretTypeBootstrapToken || id == "" || secret == "" || !candidate.DeletionTimestamp.IsZero() {
 			continue
 		}
@@ -202,7 +201,7 @@ func livesLonger(a, b Bootstrap) bool {
 	return a.Expires.IsZero() || !b.Expires.IsZero() && a.Expires.After(b.Expires)
 }
 
-// New makes a token for a pool, with the Secret that registers it.
+// New generates a token for a pool, with the Secret that registers it.
 func New(random io.Reader, md *cluster.MachineDeployment, now time.Time) (Bootstrap, error) {
 	id, err := randomText(random, 6)
 	if err != nil {

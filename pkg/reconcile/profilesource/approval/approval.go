@@ -63,7 +63,9 @@ func (p *Approver) Approve(ctx context.Context, ps *api.ProfileSource, snap *sou
 			return a, err
 		}
 		policy := verificationPolicy(git.Verify)
-		policy.Keys, policy.Since, policy.Now = keys, before.commit, p.Now()
+		policy.Keys = keys
+		policy.Since = before.commit
+		policy.Now = p.Now()
 		if a.signed, err = verify(ctx, snap, policy, accepted); err != nil {
 			return a, addRemedy(err, snap, a.Rewrite)
 		}

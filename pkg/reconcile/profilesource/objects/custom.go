@@ -45,9 +45,12 @@ func (w *Writer) updateCustom(ctx context.Context, l Approved, v catalog.Version
 		return written{}, err
 	}
 	spec := next.Spec
-	labels, annotations := mergeMetadata(have.Labels, next.Labels), mergeMetadata(have.Annotations, next.Annotations)
+	labels := mergeMetadata(have.Labels, next.Labels)
+	annotations := mergeMetadata(have.Annotations, next.Annotations)
 	next = have.DeepCopy()
-	next.Spec, next.Labels, next.Annotations = spec, labels, annotations
+	next.Spec = spec
+	next.Labels = labels
+	next.Annotations = annotations
 	// A patch contains what differs, so that fields of a later release of the kind remain.
 	patch := client.MergeFromWithOptions(w.ConvertToKind(have), client.MergeFromWithOptimisticLock{})
 	switch err := w.Client.Patch(ctx, w.ConvertToKind(next), patch, client.FieldOwner(api.FieldManager)); {

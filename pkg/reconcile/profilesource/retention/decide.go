@@ -31,7 +31,7 @@ func (e storedVersion) isAtCurrentRevision() bool {
 // versionIndex lists the versions of one profile, and what refers to them.
 type versionIndex struct {
 	name string
-	// entry is the profile's entry in the new inventory, zero if it was dropped.
+	// entry is the profile's entry in the new inventory, zero if it was dropped. NewPlan sets it.
 	entry api.ProfileEntry
 	// live is true if the source offers the profile; current is its version then.
 	live    bool
@@ -47,6 +47,7 @@ type references struct {
 	pins   []version.Pin // versions that pools request
 	used   uses
 	rolled map[string]bool // objects of a wave rollout, including those to return to
+	named  bool            // a pool may name the profile; known of profiles that left the source
 }
 
 // storedVersions merges a history with the existing objects, the newest first: the order of

@@ -175,8 +175,12 @@ func NextStatus(entry api.ProfileEntry, had *api.RolloutStatus, pools []Pool, t 
 		if r.Wave >= 0 { // otherwise it has not begun
 			r.FailingBefore = failingBefore(r, had, pools, now)
 			v := evaluateWave(r, pools, t, now)
-			r.Pools.Adopted, r.Machines, r.Failures = v.adopted, v.machines, v.failures
-			r.Held, r.Reason, r.Message = v.paused, v.reason, v.message
+			r.Pools.Adopted = v.adopted
+			r.Machines = v.machines
+			r.Failures = v.failures
+			r.Held = v.paused
+			r.Reason = v.reason
+			r.Message = v.message
 			if again = v.again; v.reason != "" {
 				return r, again
 			}
@@ -254,7 +258,8 @@ func suspendedRollout(entry api.ProfileEntry, had *api.RolloutStatus, pools []Po
 		r = beginOrContinue(entry, nil, pools, now)
 	}
 	if !r.Done && !r.Held {
-		r.Reason, r.Message = reasonSuspended, "the ProfileSource is suspended: no wave begins, and no machines are replaced, before spec.suspend is false"
+		r.Reason = reasonSuspended
+		r.Message = "the ProfileSource is suspended: no wave begins, and no machines are replaced, before spec.suspend is false"
 	}
 	return r
 }
@@ -312,8 +317,14 @@ func advanceToWave(r api.RolloutStatus, wave int32, now time.Time) api.RolloutSt
 
 // finishRollout ends a rollout: all waves have the version.
 func finishRollout(r api.RolloutStatus) api.RolloutStatus {
-	r.Wave, r.Superseded, r.Failures, r.FailingBefore = api.LastWave, nil, nil, nil
-	r.Done, r.Held, r.Reason, r.Message = true, false, reasonDone, ""
+	r.Wave = api.LastWave
+	r.Superseded = nil
+	r.Failures = nil
+	r.FailingBefore = nil
+	r.Done = true
+	r.Held = false
+	r.Reason = reasonDone
+	r.Message = ""
 	return r
 }
 

@@ -21,7 +21,9 @@ func SetCondition(ps *api.ProfileSource, invalid []error, waiting string) {
 		apimeta.RemoveStatusCondition(&ps.Status.Conditions, api.RolledOutCondition)
 		return
 	}
-	status, reason, message := metav1.ConditionTrue, api.ReasonRolledOut, "all waves have the current version of every profile"
+	status := metav1.ConditionTrue
+	reason := api.ReasonRolledOut
+	message := "all waves have the current version of every profile"
 	if !ps.HasWaves() {
 		message = "no pool waits for a maintenance window"
 	}
@@ -45,11 +47,17 @@ func SetCondition(ps *api.ProfileSource, invalid []error, waiting string) {
 	}
 	switch {
 	case closed != "":
-		status, reason, message = metav1.ConditionFalse, api.ReasonWindowInvalid, (closed + paused + running)[2:]
+		status = metav1.ConditionFalse
+		reason = api.ReasonWindowInvalid
+		message = (closed + paused + running)[2:]
 	case paused != "":
-		status, reason, message = metav1.ConditionFalse, api.ReasonRolloutHeld, (paused + running)[2:]
+		status = metav1.ConditionFalse
+		reason = api.ReasonRolloutHeld
+		message = (paused + running)[2:]
 	case running != "":
-		status, reason, message = metav1.ConditionFalse, api.ReasonRollingOut, running[2:]
+		status = metav1.ConditionFalse
+		reason = api.ReasonRollingOut
+		message = running[2:]
 	}
 	apimeta.SetStatusCondition(&ps.Status.Conditions, metav1.Condition{
 		Type: api.RolledOutCondition, Status: status, Reason: reason, ObservedGeneration: ps.Generation,

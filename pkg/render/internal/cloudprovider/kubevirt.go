@@ -48,7 +48,8 @@ func (s *kubevirtSpec) cloudConfig(_ *semver.Version, r *resolver) string {
 		r.addProblem(field, errors.New("is not a kubeconfig in base64: encode it, or store it in a Secret and name that in secretKeyRef"))
 	}
 	var c kubevirtConfig
-	c.Global.Kubeconfig, c.Global.Namespace = kubeconfig, cmp.Or(r.values.Environment[envPodNamespace], kubevirtNamespace)
+	c.Global.Kubeconfig = kubeconfig
+	c.Global.Namespace = cmp.Or(r.values.Environment[envPodNamespace], kubevirtNamespace)
 	b, err := yaml.Marshal(c)
 	if err != nil {
 		r.addProblem(field, errors.New("cannot be written as YAML"))

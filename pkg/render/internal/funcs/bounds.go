@@ -138,7 +138,10 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 		},
 	}
 	out["mustWithout"] = out["without"]
-	out["regexMatch"], out["regexFind"], out["regexFindAll"], out["regexSplit"] = once, once, often, often
+	out["regexMatch"] = once
+	out["regexFind"] = once
+	out["regexFindAll"] = often
+	out["regexSplit"] = often
 	for _, name := range strings.Fields("regexReplaceAll regexReplaceAllLiteral") {
 		out[name] = replaced
 	}
@@ -254,12 +257,18 @@ func isEndless(re *syntax.Regexp) bool {
 // argument once, with the width and precision for each item of a list.
 func maxFormattedBytes(args []reflect.Value) (int, error) {
 	format, values := args[0].String(), args[1]
-	each, all, most := 0, 0, 1
+	each := 0
+	all := 0
+	most := 1
 	for i := range values.Len() {
 		n := meter.WeighUpToLimit(values.Index(i))
-		each, all, most = max(each, n), meter.SaturatingSum(all, n), max(most, countScalars(values.Index(i), 0))
+		each = max(each, n)
+		all = meter.SaturatingSum(all, n)
+		most = max(most, countScalars(values.Index(i), 0))
 	}
-	size, number, verbs := len(format), 0, 0
+	size := len(format)
+	number := 0
+	verbs := 0
 	for _, c := range []byte(format) {
 		switch {
 		case c >= '0' && c <= '9':
@@ -396,14 +405,18 @@ func untilStep(start, stop, step int) ([]int, error) {
 
 // seq writes the numbers from first to last, both included, in steps.
 func seq(params ...int) (string, error) {
-	first, step, last := 1, 1, 0
+	first := 1
+	step := 1
+	last := 0
 	switch len(params) {
 	case 1:
 		last = params[0]
 	case 2:
 		first, last = params[0], params[1]
 	case 3:
-		first, step, last = params[0], params[1], params[2]
+		first = params[0]
+		step = params[1]
+		last = params[2]
 	default:
 		return "", nil
 	}

@@ -101,7 +101,9 @@ func endOfTOMLString(s string, i int) int {
 // too deep. Brackets in strings count as well, so a text can be nested less than the result
 // suggests. The decoder itself stops at 10,000 levels.
 func IsDeepYAML(s string) bool {
-	depth, marks, start := 0, 0, true
+	depth := 0
+	marks := 0
+	start := true
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
 		case '[', '{':
@@ -141,7 +143,9 @@ func YAMLDecodeCost(s string) (int, error) {
 	if yaml.Unmarshal([]byte(s), &root) != nil {
 		return len(s), nil //nolint:nilerr // the function itself says what is wrong
 	}
-	aliased, repeated, compared := 0, 0, 0
+	aliased := 0
+	repeated := 0
+	compared := 0
 	var visit func(node *yaml.Node, alias bool)
 	visit = func(node *yaml.Node, alias bool) {
 		if alias {

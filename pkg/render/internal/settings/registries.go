@@ -74,7 +74,9 @@ func (s Settings) parseMirrors() (out []mirror, problems []*invalid.Error) {
 	for _, text := range commaList(s.NodeRegistryMirrors) {
 		m := mirror{flag: commaFlag, field: "settings.nodeRegistryMirrors", registry: dockerHub, url: text, shown: maskUserInfoForDisplay(text)}
 		if match := mirrorEntry.FindStringSubmatch(text); match != nil {
-			m.registry, m.url, m.shown = match[1], match[2], match[1]+"="+maskUserInfoForDisplay(match[2])
+			m.registry = match[1]
+			m.url = match[2]
+			m.shown = match[1] + "=" + maskUserInfoForDisplay(match[2])
 		}
 		if !strings.HasPrefix(m.url, "http") {
 			m.url = "https://" + m.url

@@ -169,7 +169,10 @@ func join(a, b flow) flow {
 		return collapsed
 	}
 	out := a
-	out.from, out.maybeBlank, out.rejected, out.shared = collapsed.from, a.maybeBlank || b.maybeBlank, collapsed.rejected, a.shared || b.shared
+	out.from = collapsed.from
+	out.maybeBlank = a.maybeBlank || b.maybeBlank
+	out.rejected = collapsed.rejected
+	out.shared = a.shared || b.shared
 	if a.tag != b.tag {
 		out.tag = ""
 	}
@@ -274,7 +277,9 @@ func Check(t *template.Template, data reflect.Type, text, field string) (problem
 	// A value can flow through templates that were followed before, so this repeats until nothing
 	// changes.
 	for pass := 0; pass == 0 || c.changed; pass++ {
-		c.changed, c.problems, c.printing = false, nil, map[*parse.ActionNode]bool{}
+		c.changed = false
+		c.problems = nil
+		c.printing = map[*parse.ActionNode]bool{}
 		if pass == maxFlowPasses {
 			c.problems = []*invalid.Error{{Field: field, Line: 1, Err: fmt.Errorf("credentials pass through more than %d variables or templates: print them in the template that reads them", maxFlowPasses)}}
 			break

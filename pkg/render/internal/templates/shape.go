@@ -126,7 +126,9 @@ func (t *ExecutionPath) FirstDifference() *invalid.Error {
 }
 
 func (t *ExecutionPath) begin(p *program, from origin) {
-	t.from, t.pos, t.textNodes = from, 0, p.textNodesByAddress()
+	t.from = from
+	t.pos = 0
+	t.textNodes = p.textNodesByAddress()
 }
 
 // recordOrCompareHashAfterText records the hash after a text of the output, or compares it in the

@@ -118,7 +118,8 @@ func (a *archive) recordEntry(h *tar.Header, parts []string, r io.Reader) error 
 	path := strings.Join(parts, "/")
 	class, reason := a.classifyEntry(parts[depth:], tarMode(h))
 	if class == filter.ClassFile && h.Typeflag != tar.TypeReg {
-		class, reason = filter.ClassRejected, "it is not a regular file but a hard link, a device or similar: only regular files are read"
+		class = filter.ClassRejected
+		reason = "it is not a regular file but a hard link, a device or similar: only regular files are read"
 	}
 	switch _, twice := a.found[path]; {
 	case class == filter.ClassRejected:

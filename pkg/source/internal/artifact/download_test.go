@@ -60,7 +60,7 @@ func TestDripping(t *testing.T) {
 		for r.Context().Err() == nil {
 			_, _ = io.WriteString(w, "x")
 			_ = http.NewResponseController(w).Flush()
-			time.Sleep(10 * time.Millisecond)
+			time.Sleep(10 * time.Millisecond) // as a slow server does
 		}
 	}))
 	defer slow.Close()

@@ -198,11 +198,15 @@ func matchGlob(glob, name string) bool {
 				return i < len(name)
 			}
 			star.on = false
-			deep.on, deep.glob, deep.i = true, next, i
+			deep.on = true
+			deep.glob = next
+			deep.i = i
 			g = next
 			continue
 		} else if ok == plainStars {
-			star.on, star.glob, star.i = true, next, i
+			star.on = true
+			star.glob = next
+			star.i = i
 			g = next
 			continue
 		}

@@ -100,7 +100,9 @@ func walkLine(ctx context.Context, o *objectstore.Objects, head plumbing.Hash, p
 		if err := w.addStep(ctx, at, c, parentTop, top); err != nil {
 			return nil, err
 		}
-		at, c, top = parent, parentCommit, parentTop
+		at = parent
+		c = parentCommit
+		top = parentTop
 	}
 	return nil, fault.New(fault.ErrInvalid, "the history of %s has more than %d commits", head, MaxLineCommits)
 }

@@ -106,7 +106,9 @@ func (p *Entries) encodeIndex(to io.Writer) error {
 func (p *Entries) at(n int32) *entry { return &p.list[n-1] }
 
 func (p *Entries) attach(base, delta int32) {
-	p.at(delta).base, p.at(delta).sibling, p.at(base).child = base, p.at(base).child, delta
+	p.at(delta).base = base
+	p.at(delta).sibling = p.at(base).child
+	p.at(base).child = delta
 }
 
 // attachWaiting attaches the deltas that waited for an object whose id is now known.

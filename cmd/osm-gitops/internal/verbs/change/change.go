@@ -95,7 +95,8 @@ func (c *change) patchAnnotation(key, value string) {
 	if value == "" {
 		patched, args = nil, []string{"annotate", c.kubectlResource(), c.of.Name, key + "-"}
 	}
-	c.patch, c.args = map[string]any{"metadata": map[string]any{"annotations": map[string]any{key: patched}}}, args
+	c.patch = map[string]any{"metadata": map[string]any{"annotations": map[string]any{key: patched}}}
+	c.args = args
 }
 
 // patchSuspend sets spec.suspend of a ProfileSource.
@@ -477,7 +478,8 @@ machines that do not join are not counted.`,
 				case !ps.HasWaves():
 					return fmt.Errorf("%s does not roll out in waves, so there is nothing to release: spec.rollout.gate is not Waves", c.of)
 				case cmd.Flags().Changed("wave"):
-					value, c.doneMessage = fmt.Sprintf("%s@%d", version, wave), fmt.Sprintf("released %s %s up to wave %d", name, version, wave)
+					value = fmt.Sprintf("%s@%d", version, wave)
+					c.doneMessage = fmt.Sprintf("released %s %s up to wave %d", name, version, wave)
 				}
 				if !remove {
 					c.checkRelease(ps, found, version, present)

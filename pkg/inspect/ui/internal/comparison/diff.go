@@ -65,7 +65,10 @@ func profileDocuments(spec osm.OperatingSystemProfileSpec) []document {
 			out = append(out, fileDocuments(stage.name+" "+string(r.Name), r.Files, nil)...)
 			out = append(out, templateDocuments(stage.name+" "+string(r.Name), r.Templates)...)
 		}
-		stage.SupportedContainerRuntimes, stage.Files, stage.Units, stage.Templates = nil, nil, nil, nil
+		stage.SupportedContainerRuntimes = nil
+		stage.Files = nil
+		stage.Units = nil
+		stage.Templates = nil
 	}
 	for i := range out {
 		out[i].text = redact.Mask(out[i].text)

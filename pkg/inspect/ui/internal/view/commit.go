@@ -134,7 +134,9 @@ func NewCommit(f *fleet.Model, id, pool string, page int) (Commit, bool) {
 // copyCommitData copies the data about a commit from the profiles that came with it.
 func (v *Commit) copyCommitData(c *fleet.Commit) {
 	for _, or := range c.Origins {
-		v.Author, v.Subject, v.Repository = cmp.Or(v.Author, or.Author), cmp.Or(v.Subject, or.Subject), cmp.Or(v.Repository, or.Repository)
+		v.Author = cmp.Or(v.Author, or.Author)
+		v.Subject = cmp.Or(v.Subject, or.Subject)
+		v.Repository = cmp.Or(v.Repository, or.Repository)
 		if or.Commit == c.ID {
 			v.CommittedAt, v.Signature = cmp.Or(v.CommittedAt, or.CommittedAt), cmp.Or(v.Signature, or.Signature)
 		}
@@ -169,7 +171,9 @@ func changeOf(f *fleet.Model, or *fleet.Origin, role string, rotations []fleet.R
 	}
 	switch {
 	case before != nil:
-		ch.Before, ch.BeforeCommit, ch.before = before.Version, before.Commit, before.Namespace+"/"+before.Object
+		ch.Before = before.Version
+		ch.BeforeCommit = before.Commit
+		ch.before = before.Namespace + "/" + before.Object
 	case role == Selected:
 		ch.Note = "The previous version is unknown: no pool had another one."
 	default:

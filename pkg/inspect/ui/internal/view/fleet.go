@@ -202,7 +202,9 @@ func sourcesOf(f *fleet.Model) []Source {
 		}
 		if ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition); ready != nil {
 			s.State = map[metav1.ConditionStatus]string{metav1.ConditionTrue: "Ready", metav1.ConditionFalse: "NotReady"}[ready.Status]
-			s.State, s.Reason, s.Message = cmp.Or(s.State, "Reconciling"), ready.Reason, redact.PrintableText(ready.Message, redact.MaxMessage)
+			s.State = cmp.Or(s.State, "Reconciling")
+			s.Reason = ready.Reason
+			s.Message = redact.PrintableText(ready.Message, redact.MaxMessage)
 		}
 		if ps.Spec.Suspend {
 			s.State = string(fleet.Suspended)

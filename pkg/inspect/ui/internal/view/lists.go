@@ -222,7 +222,10 @@ func profileSummaries(f *fleet.Model) map[string]*ProfileSummary {
 			if !ok {
 				c, _ = selection.FindCandidate(builtin, e.Name)
 			}
-			s.Source, s.Version, s.Commit, s.Removed = c.Source.Name, c.Entry.Version, c.Entry.Commit, c.Entry.Removed
+			s.Source = c.Source.Name
+			s.Version = c.Entry.Version
+			s.Commit = c.Entry.Commit
+			s.Removed = c.Entry.Removed
 			s.Subject = f.SubjectOf(e.Name, s.Version, s.Commit)
 		}
 	}

@@ -70,7 +70,8 @@ func Is(name, value string) bool {
 		return !notPassword.MatchString(value)
 	case keyName.MatchString(name):
 		// Names, such as that of a Secret, consist of words.
-		digits, letters := strings.IndexFunc(value, isDigit) >= 0, strings.IndexFunc(value, func(r rune) bool { return !isDigit(r) }) >= 0
+		digits := strings.IndexFunc(value, isDigit) >= 0
+		letters := strings.IndexFunc(value, func(r rune) bool { return !isDigit(r) }) >= 0
 		return digits && letters && keyValue.MatchString(value) && !nameOfWords.MatchString(value)
 	}
 	return false

@@ -1,4 +1,4 @@
-package lineage
+package dump
 
 import (
 	"bufio"
@@ -24,6 +24,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // The two clusters of a snapshot. A single cluster is the management cluster.
@@ -33,23 +34,23 @@ const (
 )
 
 const (
-	snapshotKind    = "OSMGitopsDump"
-	snapshotVersion = 1
+	fileKind    = "OSMGitopsDump"
+	fileVersion = 1
 	// Bounds of a snapshot that is read.
-	maxSnapshotLine = 8 << 20 // 8 MiB; the API server holds less
-	maxSnapshot     = 4 << 30 // 4 GiB, of all lines without compression
+	maxLine = 8 << 20 // 8 MiB; the API server holds less
+	maxSize = 4 << 30 // 4 GiB, of all lines without compression
 )
 
-// ClusterSnapshot is what a file has in place of a live cluster, or of two.
-type ClusterSnapshot struct {
-	SnapshotHeader
+// Snapshot is what a file has in place of a live cluster, or of two.
+type Snapshot struct {
+	Header
 
 	// Management and Worker are the same if there is one cluster.
-	Management, Worker *SnapshotObjects
+	Management, Worker *Objects
 }
 
-// SnapshotHeader describes a snapshot.
-type SnapshotHeader struct {
+// Header describes a snapshot.
+type Header struct {
 	// Written is when, Namespace that of the controller.
 	Written   time.Time `json:"written"`
 	Namespace string    `json:"namespace"`
@@ -57,16 +58,16 @@ type SnapshotHeader struct {
 	Apart bool `json:"apart,omitempty"`
 }
 
-// SnapshotObjects are those of one cluster.
-type SnapshotObjects struct {
+// Objects are those of one cluster.
+type Objects struct {
 	// Objects are in the order of namespaces and names.
-	Objects map[schema.GroupKind][]SnapshotObject
+	Objects map[schema.GroupKind][]Object
 	// Unreadable are the kinds that could not be read.
 	Unreadable map[schema.GroupKind]UnreadableKind
 }
 
-// SnapshotObject is an object without credentials.
-type SnapshotObject struct {
+// Object is an object without credentials.
+type Object struct {
 	Namespace, Name string
 	Labels          labels.Set
 	JSON            []byte
@@ -76,36 +77,36 @@ type SnapshotObject struct {
 type UnreadableKind struct {
 	Group string `json:"group,omitempty"`
 	Kind  string `json:"kind"`
-	// State is SnapshotMissing for a kind that the cluster does not have, or "Unreadable".
+	// State is Missing for a kind that the cluster does not have, or "Unreadable".
 	State string `json:"state"`
 	Why   string `json:"why"`
 }
 
-// SnapshotMissing is the state of a kind that the cluster did not have.
-const SnapshotMissing = "Missing"
+// Missing is the state of a kind that the cluster did not have.
+const Missing = "Missing"
 
-// snapshotLine is one line of a snapshot, a JSON object with one of these fields in addition to the
+// entry is one line of a snapshot, a JSON object with one of these fields in addition to the
 // cluster. The first line is a header, the last an end marker.
-type snapshotLine struct {
-	Header     *snapshotHeader `json:"header,omitempty"`
+type entry struct {
+	Header     *headerLine     `json:"header,omitempty"`
 	Cluster    string          `json:"cluster,omitempty"`
 	Object     json.RawMessage `json:"object,omitempty"`
 	Unreadable *UnreadableKind `json:"unread,omitempty"`
-	End        *snapshotEnd    `json:"end,omitempty"`
+	End        *endLine        `json:"end,omitempty"`
 }
 
-type snapshotHeader struct {
-	Kind           string `json:"kind"`
-	Version        int    `json:"version"`
-	SnapshotHeader `json:",inline"`
+type headerLine struct {
+	Kind    string `json:"kind"`
+	Version int    `json:"version"`
+	Header  `json:",inline"`
 }
 
-type snapshotEnd struct {
+type endLine struct {
 	Objects int `json:"objects"`
 }
 
-// SnapshotWriter writes a snapshot.
-type SnapshotWriter struct {
+// Writer writes a snapshot.
+type Writer struct {
 	// Objects is how many were added.
 	Objects int
 
@@ -113,17 +114,17 @@ type SnapshotWriter struct {
 	enc *json.Encoder
 }
 
-// NewSnapshotWriter begins a snapshot, which Close ends.
-func NewSnapshotWriter(to io.Writer, header SnapshotHeader) (*SnapshotWriter, error) {
+// NewWriter begins a snapshot, which Close ends.
+func NewWriter(to io.Writer, header Header) (*Writer, error) {
 	out := bufio.NewWriter(to)
-	w := &SnapshotWriter{out: out, enc: json.NewEncoder(out)}
+	w := &Writer{out: out, enc: json.NewEncoder(out)}
 	w.enc.SetEscapeHTML(false)
-	return w, w.write(snapshotLine{Header: &snapshotHeader{Kind: snapshotKind, Version: snapshotVersion, SnapshotHeader: header}})
+	return w, w.write(entry{Header: &headerLine{Kind: fileKind, Version: fileVersion, Header: header}})
 }
 
 // Add adds an object, whose kind is set, without anything that can be a credential. It ignores
 // objects that are not part of chains.
-func (w *SnapshotWriter) Add(in string, obj Object) error {
+func (w *Writer) Add(in string, obj lineage.Object) error {
 	safe := withoutCredentials(obj)
 	if safe == nil {
 		return nil
@@ -133,17 +134,17 @@ func (w *SnapshotWriter) Add(in string, obj Object) error {
 		return fmt.Errorf("encoding %s %s/%s: %w", obj.GetObjectKind().GroupVersionKind().Kind, obj.GetNamespace(), obj.GetName(), err)
 	}
 	w.Objects++
-	return w.write(snapshotLine{Cluster: in, Object: text})
+	return w.write(entry{Cluster: in, Object: text})
 }
 
 // AddUnreadable adds a kind that could not be read.
-func (w *SnapshotWriter) AddUnreadable(in string, kind UnreadableKind) error {
-	return w.write(snapshotLine{Cluster: in, Unreadable: &kind})
+func (w *Writer) AddUnreadable(in string, kind UnreadableKind) error {
+	return w.write(entry{Cluster: in, Unreadable: &kind})
 }
 
 // Close ends the snapshot. It does not close what it is written to.
-func (w *SnapshotWriter) Close() error {
-	if err := w.write(snapshotLine{End: &snapshotEnd{Objects: w.Objects}}); err != nil {
+func (w *Writer) Close() error {
+	if err := w.write(entry{End: &endLine{Objects: w.Objects}}); err != nil {
 		return err
 	}
 	if err := w.out.Flush(); err != nil {
@@ -152,7 +153,7 @@ func (w *SnapshotWriter) Close() error {
 	return nil
 }
 
-func (w *SnapshotWriter) write(line snapshotLine) error {
+func (w *Writer) write(line entry) error {
 	if err := w.enc.Encode(line); err != nil {
 		return fmt.Errorf("writing the dump: %w", err)
 	}
@@ -165,8 +166,8 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // withoutCredentials copies of an object what chains are made from, and nothing that may
 // be a credential. It returns nil for an object that no chain needs.
-func withoutCredentials(obj Object) Object {
-	obj, ok := obj.DeepCopyObject().(Object)
+func withoutCredentials(obj lineage.Object) lineage.Object {
+	obj, ok := obj.DeepCopyObject().(lineage.Object)
 	if !ok {
 		return nil
 	}
@@ -177,19 +178,19 @@ func withoutCredentials(obj Object) Object {
 	switch o := obj.(type) {
 	case *api.ProfileSource, *osm.OperatingSystemProfile, *api.NodeProvenance:
 	case *osm.OperatingSystemConfig:
-		if _, ok := IntactRecordOf(o); !ok { // the reference's holds credentials
+		if _, ok := lineage.IntactRecordOf(o); !ok { // the reference's holds credentials
 			o.Spec = osm.OperatingSystemConfigSpec{}
 			removeUnknownMetadata(o)
 		}
 	case *appsv1.ControllerRevision:
-		if _, ok := DecodeIntactRecord(o.Data.Raw); !ok {
+		if _, ok := lineage.DecodeIntactRecord(o.Data.Raw); !ok {
 			o.Data = runtime.RawExtension{}
 		}
 	case *corev1.ConfigMap:
-		if o.Data[SettingsKey] == "" || !strings.HasPrefix(o.Name, SettingsPrefix) {
+		if o.Data[lineage.SettingsKey] == "" || !strings.HasPrefix(o.Name, lineage.SettingsPrefix) {
 			return nil
 		}
-		o.Data, o.BinaryData = map[string]string{SettingsKey: o.Data[SettingsKey]}, nil
+		o.Data, o.BinaryData = map[string]string{lineage.SettingsKey: o.Data[lineage.SettingsKey]}, nil
 	case *cluster.MachineDeployment:
 		o.Spec = cluster.MachineDeploymentSpec{Replicas: o.Spec.Replicas, Paused: o.Spec.Paused} // the provider's may hold credentials
 		removeUnknownMetadata(o)
@@ -205,7 +206,7 @@ func withoutCredentials(obj Object) Object {
 }
 
 // removeUnknownMetadata removes labels and annotations that no chain needs.
-func removeUnknownMetadata(obj Object) {
+func removeUnknownMetadata(obj lineage.Object) {
 	unknown := func(key, _ string) bool {
 		for _, prefix := range []string{api.GroupVersion.Group + "/", "k8c.io/", "machinedeployment.clusters.k8s.io/"} {
 			if strings.HasPrefix(key, prefix) {
@@ -225,8 +226,8 @@ func removeUnknownMetadata(obj Object) {
 	obj.SetAnnotations(annotations)
 }
 
-// ReadSnapshot reads what a SnapshotWriter has written, compressed by gzip or not.
-func ReadSnapshot(from io.Reader) (*ClusterSnapshot, error) {
+// Read reads what a Writer has written, compressed by gzip or not.
+func Read(from io.Reader) (*Snapshot, error) {
 	in := bufio.NewReader(from)
 	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) { // RFC 1952
 		unpacked, err := gzip.NewReader(in)
@@ -235,9 +236,9 @@ func ReadSnapshot(from io.Reader) (*ClusterSnapshot, error) {
 		}
 		in = bufio.NewReader(unpacked)
 	}
-	r := &snapshotReader{}
-	lines := bufio.NewScanner(io.LimitReader(in, maxSnapshot))
-	lines.Buffer(nil, maxSnapshotLine)
+	r := &reader{}
+	lines := bufio.NewScanner(io.LimitReader(in, maxSize))
+	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
 		r.line++
 		if err := r.read(lines.Bytes()); err != nil {
@@ -250,28 +251,28 @@ func ReadSnapshot(from io.Reader) (*ClusterSnapshot, error) {
 	if r.snapshot == nil || !r.ended {
 		return nil, errors.New("the dump is incomplete, or was not written by osm-gitops trace --dump")
 	}
-	for _, objects := range []*SnapshotObjects{r.snapshot.Management, r.snapshot.Worker} {
+	for _, objects := range []*Objects{r.snapshot.Management, r.snapshot.Worker} {
 		for _, ofKind := range objects.Objects {
-			slices.SortFunc(ofKind, SnapshotObject.Compare)
+			slices.SortFunc(ofKind, Object.Compare)
 		}
 	}
 	return r.snapshot, nil
 }
 
 // Compare orders objects by namespace and name.
-func (o SnapshotObject) Compare(other SnapshotObject) int {
+func (o Object) Compare(other Object) int {
 	return cmp.Or(strings.Compare(o.Namespace, other.Namespace), strings.Compare(o.Name, other.Name))
 }
 
-type snapshotReader struct {
-	snapshot *ClusterSnapshot
+type reader struct {
+	snapshot *Snapshot
 	line     int
 	objects  int
 	ended    bool
 }
 
-func (r *snapshotReader) read(text []byte) error {
-	var line snapshotLine
+func (r *reader) read(text []byte) error {
+	var line entry
 	if err := json.Unmarshal(text, &line); err != nil {
 		return fmt.Errorf("invalid JSON: %w", err)
 	}
@@ -286,7 +287,7 @@ func (r *snapshotReader) read(text []byte) error {
 		}
 		return nil
 	}
-	to := map[string]*SnapshotObjects{ManagementCluster: r.snapshot.Management, WorkerCluster: r.snapshot.Worker}[line.Cluster]
+	to := map[string]*Objects{ManagementCluster: r.snapshot.Management, WorkerCluster: r.snapshot.Worker}[line.Cluster]
 	switch {
 	case to == nil:
 		return fmt.Errorf("unknown cluster %q", line.Cluster)
@@ -306,28 +307,28 @@ func (r *snapshotReader) read(text []byte) error {
 		return fmt.Errorf("invalid object: %w", err)
 	}
 	kind := obj.GroupVersionKind().GroupKind()
-	to.Objects[kind] = append(to.Objects[kind], SnapshotObject{Namespace: obj.Metadata.Namespace, Name: obj.Metadata.Name, Labels: obj.Metadata.Labels, JSON: line.Object})
+	to.Objects[kind] = append(to.Objects[kind], Object{Namespace: obj.Metadata.Namespace, Name: obj.Metadata.Name, Labels: obj.Metadata.Labels, JSON: line.Object})
 	return nil
 }
 
 // readHeader rejects the header of another format or version, and prepares the snapshot for its
 // objects.
-func (r *snapshotReader) readHeader(h *snapshotHeader) error {
-	if h == nil || h.Kind != snapshotKind {
+func (r *reader) readHeader(h *headerLine) error {
+	if h == nil || h.Kind != fileKind {
 		return errors.New("it is not the header of a dump of osm-gitops trace --dump")
 	}
-	if h.Version != snapshotVersion {
-		return fmt.Errorf("the dump has version %d, this program reads %d: use the release that wrote it", h.Version, snapshotVersion)
+	if h.Version != fileVersion {
+		return fmt.Errorf("the dump has version %d, this program reads %d: use the release that wrote it", h.Version, fileVersion)
 	}
-	r.snapshot = &ClusterSnapshot{SnapshotHeader: h.SnapshotHeader, Management: newSnapshotObjects()}
+	r.snapshot = &Snapshot{Header: h.Header, Management: newObjects()}
 	// One cluster has both roles.
 	r.snapshot.Worker = r.snapshot.Management
 	if h.Apart {
-		r.snapshot.Worker = newSnapshotObjects()
+		r.snapshot.Worker = newObjects()
 	}
 	return nil
 }
 
-func newSnapshotObjects() *SnapshotObjects {
-	return &SnapshotObjects{Objects: map[schema.GroupKind][]SnapshotObject{}, Unreadable: map[schema.GroupKind]UnreadableKind{}}
+func newObjects() *Objects {
+	return &Objects{Objects: map[schema.GroupKind][]Object{}, Unreadable: map[schema.GroupKind]UnreadableKind{}}
 }
