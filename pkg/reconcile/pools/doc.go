@@ -14,8 +14,8 @@
 //
 //   - observe.go reads, with objects.go, lastgood.go and collision.go (other pools whose names give
 //     the same object names);
-//   - generate.go generates a bootstrap token and the key of digests, if observing found none;
-//     between two plans, nodetoken.go obtains the token with which a document is rendered;
+//   - tokens.go generates a bootstrap token and the key of digests, if observing found none;
+//     between two plans it obtains the token with which a document is rendered;
 //   - plan.go compares, without a client or a clock; annotations.go builds the two Secrets, the
 //     configuration and their annotations; plan_lastgood.go plans for a generation that is only
 //     maintained, such as that of a suspended pool, takeover.go for Secrets of
