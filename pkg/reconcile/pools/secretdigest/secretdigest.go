@@ -53,7 +53,7 @@ type Key struct {
 func (k *Key) Read(ctx context.Context, live client.Reader, namespace string) (key []byte, stored bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.read {
+	if k.read || k.value != nil { // another pool can have generated it after a failed write
 		return k.value, k.stored, nil
 	}
 	name := types.NamespacedName{Namespace: namespace, Name: api.KeySecretName}

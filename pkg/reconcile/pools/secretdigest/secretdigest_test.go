@@ -75,3 +75,19 @@ func TestKey(t *testing.T) {
 		})
 	}
 }
+
+// A key that a pool generates after a write has failed remains: the next read must not drop it.
+func TestGeneratedAfterFailedWrite(t *testing.T) {
+	s, key := &server{stored: &corev1.Secret{}}, &Key{}
+	if err := key.StoreInSecret(t.Context(), s, "system", nil); err == nil {
+		t.Fatal("a Secret that exists is created")
+	}
+	s.stored = nil
+	want, _, err := key.Generate(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, stored, err := key.Read(t.Context(), s, "system"); !bytes.Equal(got, want) || stored || err != nil {
+		t.Errorf("read %x, want %x, stored %v, error %v", got, want, stored, err)
+	}
+}
